@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dipp.risk.likelihood import log_likelihoods
 from helpers.commands import Command
 from helpers.latent import SCHEDULERS, save
 from helpers.questions import CODING, question, questions_plan
@@ -30,6 +31,7 @@ from dipp.errors import DippError, InconsistentError
 from dipp.format.archive import Archive
 from dipp.format.header import Header, checksum
 from dipp.format.release import Release
+from dipp.models import latent
 from dipp.models.books import NAME, Books
 from dipp.models.latent import LatentDenoiser
 from dipp.planning.presets import DIFFC
@@ -109,6 +111,16 @@ def test_a_file_decodes_to_what_its_encoder_reached(denoiser: LatentDenoiser, na
         assert again.facts()["certificate"] is None
 
 
+def test_no_picture_explains_a_file_better_than_its_certificate_allows(denoiser: LatentDenoiser) -> None:
+    """The best attacker reads candidates through the VAE, as the encoder did."""
+    black, noise = np.zeros((16, 16, 3), np.uint8), pictures()[2]
+    archive = codec_of(denoiser, "questions").encode(noise, odometer=False)
+    ((of_black, of_noise),) = log_likelihoods(archive, denoiser, np.stack([black, noise]))
+    assert archive.certificate.epsilon == pytest.approx(10, rel=1e-3)
+    assert abs(of_noise - of_black) <= archive.certificate.epsilon
+    assert max(of_noise, of_black) < 0
+
+
 ON_A_GPU = pytest.mark.gpu
 WAYS = [
     pytest.param("cpu", "cpu"),
@@ -149,6 +161,17 @@ def test_text_encoders_are_run_before_pictures_are_charged(
     for release in (lambda: codec.encode(pictures()), lambda: encoding(codec, str(folders["sd1"]), Choices())):
         with pytest.raises(DippError, match="which need transformers"):
             release()
+    assert not odometer.exists()
+
+
+def test_a_picture_too_large_with_its_padding_is_refused_before_it_is_charged(
+    denoiser: LatentDenoiser, monkeypatch: pytest.MonkeyPatch, odometer: Path
+) -> None:
+    codec = codec_of(denoiser, "questions")
+    monkeypatch.setattr(latent, "MAX_PICTURE", 4 * 40)
+    assert codec.encode(np.zeros((1, 40, 3), np.uint8), odometer=False).geometry(0).width == 40
+    with pytest.raises(DippError, match="1×41 is 4×44 in whole latents"):
+        codec.encode([np.zeros((1, 41, 3), np.uint8)])
     assert not odometer.exists()
 
 

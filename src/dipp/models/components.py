@@ -26,6 +26,7 @@ UNUSED = ("safety_checker", "feature_extractor", "image_encoder")
 """Components that no prediction depends on."""
 DIFFUSERS, TRANSFORMERS = "diffusion_pytorch_model", "model"
 """Names of the weights of components that diffusers and transformers wrote."""
+TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
@@ -33,7 +34,7 @@ TOKENIZER_FILES = (
     "spiece.model",
     "added_tokens.json",
     "special_tokens_map.json",
-    "tokenizer_config.json",
+    TOKENIZER_CONFIG,
 )
 PATTERNS = (
     INDEX,
@@ -92,19 +93,40 @@ class Pipeline:
         """
         from dipp.models.hub import read_tensors
 
-        stem = TRANSFORMERS if part.startswith("text") else DIFFUSERS
-        single, listed = (self.folder / part / f"{stem}.safetensors{end}" for end in ("", ".index.json"))
+        single, listed = self._weights(part)
         if single.is_file() or not listed.is_file():
             return read_tensors(self.name, Path(part) / single.name)
-        places = hub.read_json(self.name, listed).get("weight_map")
-        if not isinstance(places, dict) or not all(_is_shard(stem, file) for file in places.values()):
-            raise DippError("model", f"{listed.name} of {self.name} is damaged", "fetch the model again")
+        places = self._places(listed)
         found: dict[str, torch.Tensor] = {}
         for file in sorted(set(places.values())):
-            found |= read_tensors(self.name, Path(part) / file)
-        if found.keys() != places.keys():
-            raise DippError("model", f"the files of {part} of {self.name} do not fit together", "fetch the model again")
+            tensors = read_tensors(self.name, Path(part) / file)
+            if tensors.keys() != {name for name, place in places.items() if place == file}:
+                raise DippError(
+                    "model", f"the files of {part} of {self.name} do not fit together", "fetch the model again"
+                )
+            found |= tensors
         return found
+
+    def files(self, part: str) -> list[Path]:
+        """Return the files of a tokenizer, or of the weights of a text encoder, that the identity covers."""
+        if part.startswith("tokenizer"):
+            return [path for file in TOKENIZER_FILES if (path := self.folder / part / file).is_file()]
+        single, listed = self._weights(part)
+        if single.is_file() or not listed.is_file():
+            return [single]
+        return [listed, *(self.folder / part / file for file in sorted(set(self._places(listed).values())))]
+
+    def _weights(self, part: str) -> tuple[Path, Path]:
+        """Return where the weights of a component are if they are one file, and where the list is if they are more."""
+        stem = TRANSFORMERS if part.startswith("text") else DIFFUSERS
+        return self.folder / part / f"{stem}.safetensors", self.folder / part / f"{stem}.safetensors.index.json"
+
+    def _places(self, listed: Path) -> dict[str, str]:
+        """Return the file of each tensor, by its name, from the list of a component."""
+        places, stem = hub.read_json(self.name, listed).get("weight_map"), listed.name.partition(".")[0]
+        if not isinstance(places, dict) or not all(_is_shard(stem, file) for file in places.values()):
+            raise DippError("model", f"{listed.name} of {self.name} is damaged", "fetch the model again")
+        return places
 
     def identity(self, known: Mapping[str, Mapping[str, torch.Tensor]]) -> str:
         """Return the hex SHA-256 of the model.
@@ -124,10 +146,9 @@ class Pipeline:
         for part in self.parts:
             add(part.encode())
             if part.startswith("tokenizer"):
-                for file in TOKENIZER_FILES:
-                    if (path := self.folder / part / file).is_file():
-                        add(file.encode())
-                        add(path.read_bytes())
+                for path in self.files(part):
+                    add(path.name.encode())
+                    add(path.read_bytes())
                 continue
             config = self.config(part)
             add(str(config.get("_class_name")).encode())

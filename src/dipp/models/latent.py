@@ -37,6 +37,7 @@ from dipp.models.conditioning import Conditioning, Told
 from dipp.models.denoiser import MAX_PICTURE, Denoiser, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
+from dipp.models.identity import covered
 from dipp.models.ladder import Ladder
 from dipp.models.running import in_calls
 from dipp.models.unet import renamed
@@ -113,8 +114,28 @@ class LatentDenoiser(Denoiser):
         return replace(self, prompt=prompt)
 
     def prepare(self) -> None:
-        """Run the text encoders, or raise if that fails."""
-        _ = self._conditions
+        """Run the text encoders, and the network on the smallest state, or raise if that fails."""
+        import torch
+
+        smallest = torch.zeros((1, self.channels, self.latents.patch, self.latents.patch))
+        try:
+            self.x0(smallest, len(self.schedule) - 1)
+        except DippError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DippError("model", f"components of {self.pipeline.name} do not run together: {reason}") from None
+
+    def require_size(self, picture: Geometry) -> None:
+        """Raise if a picture is too large once it is padded to whole latents."""
+        height, width = self.latents.padded(picture)
+        if height * width > MAX_PICTURE:
+            raise DippError(
+                "image",
+                f"{picture.height}×{picture.width} is {height}×{width} in whole latents, and at most "
+                f"{MAX_PICTURE >> 20} megapixels are needed",
+                "cut it into parts",
+            )
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
         """Return û of states (N, C, h, w) of any size at one timestep, clamped to [−1, 1], in fp32."""
@@ -257,7 +278,7 @@ def _network(
     from dipp.models.engine import built
 
     kind: Any = getattr(diffusers, config["_class_name"])
-    return built(name, lambda: kind.from_config(config), renamed(tensors), device, split=False)
+    return built(name, lambda: kind.from_config(covered(config)), renamed(tensors), device, split=False)
 
 
 def _vae(name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device) -> Any:
@@ -265,4 +286,5 @@ def _vae(name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor],
 
     from dipp.models.engine import built
 
-    return built(name, lambda: AutoencoderKL.from_config(config), renamed(tensors), device, split=False)  # type: ignore[no-untyped-call]
+    made: Any = AutoencoderKL
+    return built(name, lambda: made.from_config(covered(config)), renamed(tensors), device, split=False)

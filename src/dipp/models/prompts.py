@@ -2,16 +2,24 @@
 
 The text is empty by default. A text that describes a private picture tells about it: a prompt must be public, and files
 record it. Text encoders run once for each prompt, in fp32, and are dropped again.
+
+transformers reads more files than the identity of a model covers, and follows names in configs to others. So it is
+given a folder that has the covered files alone (`_covered`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dipp.errors import DippError
-from dipp.models.components import Pipeline
+from dipp.models import hub
+from dipp.models.components import TOKENIZER_CONFIG, Pipeline
+from dipp.models.identity import covered
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +28,8 @@ VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("spiece.mode
 """Files of a tokenizer, and one group of them is needed: without any, transformers makes an empty vocabulary."""
 ADAPTER = "adapter_config.json"
 """File by which transformers knows that weights beside the text encoder's own are to be added."""
+ELSEWHERE = ("configuration_files", "fast_tokenizer_files")
+"""Keys of configs by which transformers loads other files, which no identity covers."""
 T5_TOKENS = 512
 """Tokens that FLUX is told of a prompt."""
 
@@ -67,13 +77,14 @@ def _encoded(
 
     with _quiet(transformers.utils.logging):
         tokenizer, model = _both(pipeline, which, getattr(transformers, tokens), getattr(transformers, kind))
-    given = tokenizer(
-        prompt,
-        padding="max_length",
-        max_length=length or min(tokenizer.model_max_length, model.config.max_position_embeddings),
-        truncation=True,
-        return_tensors="pt",
-    )
+        with _refusing(pipeline, f"tokenizer{which}"):
+            given = tokenizer(
+                prompt,
+                padding="max_length",
+                max_length=length or min(tokenizer.model_max_length, model.config.max_position_embeddings),
+                truncation=True,
+                return_tensors="pt",
+            )
     if int(given.input_ids.max()) >= model.config.vocab_size:
         raise DippError(
             "model", f"tokenizer{which} of {pipeline.name} is not that of its text encoder", "fetch it again"
@@ -82,7 +93,7 @@ def _encoded(
     found: list[Any] = []
 
     def call() -> torch.Tensor:
-        found.append(model(given.input_ids.to(device), output_hidden_states=True))
+        found.append(model(given.input_ids.to(device), output_hidden_states=True, return_dict=True))
         states: torch.Tensor = found[0].last_hidden_state
         return states
 
@@ -94,13 +105,14 @@ def _both(pipeline: Pipeline, which: str, tokens: Any, kind: Any) -> tuple[Any, 
     """Return tokenizer and text encoder, the latter from exactly its stored weights, in fp32."""
     import torch
 
-    folder = pipeline.folder / f"tokenizer{which}"
-    if not any(all((folder / file).is_file() for file in files) for files in VOCABULARIES):
+    names = {path.name for path in pipeline.files(f"tokenizer{which}")}
+    if not any(names.issuperset(files) for files in VOCABULARIES):
         raise DippError("model", f"tokenizer{which} of {pipeline.name} has no vocabulary", "fetch the model again")
-    if (pipeline.folder / f"text_encoder{which}" / ADAPTER).exists():  # transformers would load what no identity covers
+    if (pipeline.folder / f"text_encoder{which}" / ADAPTER).exists():  # nothing of it is loaded here
         raise DippError("model", f"text_encoder{which} of {pipeline.name} has an adapter", "merge it into the weights")
     tokenizer = _loaded(pipeline, f"tokenizer{which}", tokens, {})
     options = {"use_safetensors": True, "output_loading_info": True, "dtype": torch.float32}
+    options |= {"attn_implementation": "eager"}  # a config may name another, which is fetched and run
     model, facts = _loaded(pipeline, f"text_encoder{which}", kind, options)
     if facts["missing_keys"] or facts["mismatched_keys"]:
         raise DippError(
@@ -124,9 +136,37 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 def _loaded(pipeline: Pipeline, part: str, kind: Any, options: dict[str, Any]) -> Any:
-    """Load a component that transformers wrote, from its folder alone and without running any code of it."""
+    """Load a component that transformers wrote, from what the identity covers alone and without running code of it."""
+    with _covered(pipeline, part) as folder, _refusing(pipeline, part):
+        return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
+
+
+@contextlib.contextmanager
+def _covered(pipeline: Pipeline, part: str) -> Iterator[Path]:
+    """Make a folder with what the identity covers of a component: links to its files, and its config."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for path in pipeline.files(part):
+            (folder / path.name).symlink_to(path.resolve())
+        own = folder / TOKENIZER_CONFIG
+        if not part.startswith("tokenizer"):
+            own = folder / "config.json"
+            own.write_text(json.dumps(covered(pipeline.config(part))), encoding="utf-8")
+        config = hub.read_json(pipeline.name, own) if own.exists() else {}
+        if others := [key for key in ELSEWHERE if key in config]:
+            raise DippError(
+                "model",
+                f"{own.name} in {part} of {pipeline.name} has {others[0]}, which names other files",
+                "take it out",
+            )
+        yield folder
+
+
+@contextlib.contextmanager
+def _refusing(pipeline: Pipeline, part: str) -> Iterator[None]:
+    """Raise in one line if a component fails: transformers and its libraries raise exceptions of many classes."""
     try:
-        return kind.from_pretrained(pipeline.folder / part, local_files_only=True, trust_remote_code=False, **options)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
+        yield
+    except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise DippError("model", f"{part} of {pipeline.name} cannot be loaded: {reason}") from None

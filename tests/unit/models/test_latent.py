@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import re
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers.latent import SCHEDULERS, kind_of, save
+from helpers.latent import CROSS, SCHEDULERS, kind_of, save
 from helpers.networks import ROUNDING
 from helpers.published import EXPECTED, MODELS
 from safetensors.torch import load_file, save_file
@@ -255,6 +256,64 @@ def test_the_identity_is_of_every_component_but_the_prompt(folders: dict[str, Pa
     assert load(folders[name]).identity == own
 
 
+@pytest.mark.parametrize("name", ["xl", "flux"])
+def test_no_byte_of_a_pipeline_changes_unseen(folders: dict[str, Path], name: str, tmp_path: Path) -> None:
+    """A file counts as changed by its last byte; one of JSON by its last letter or digit."""
+    folder = Path(shutil.copytree(folders[name], tmp_path / "copy"))
+    own, seen = Pipeline.open(str(folder)).identity({}), 0
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        before = path.read_bytes()
+        place = len(before) - 1
+        while path.suffix == ".json" and not before[place : place + 1].isalnum():
+            place -= 1
+        path.write_bytes(before[:place] + (b"1" if before[place] == ord("2") else b"2") + before[place + 1 :])
+        with contextlib.suppress(DippError):  # it is no JSON, or no component any more
+            assert Pipeline.open(str(folder)).identity({}) != own, path
+        path.write_bytes(before)
+        seen += 1
+    assert seen >= 14
+    assert Pipeline.open(str(folder)).identity({}) == own
+
+
+def as_published(folder: Path) -> None:
+    """Write the vocabulary in two files, as the repository of Stable Diffusion 1.5 has it."""
+    tokens = json.loads((folder / "tokenizer/tokenizer.json").read_text())["model"]
+    (folder / "tokenizer/vocab.json").write_text(json.dumps(tokens["vocab"]))
+    (folder / "tokenizer/merges.txt").write_text("#version: 0.2\n")
+    (folder / "tokenizer/tokenizer.json").unlink()
+
+
+UNSEEN: dict[str, Callable[[Path], object]] = {
+    "defaults of the VAE": lambda f: edit(f / "vae/config.json", _use_default_values=["scaling_factor"]),
+    "defaults of the network": lambda f: edit(f / "unet/config.json", _use_default_values=["norm_num_groups"]),
+    "attention that is fetched": lambda f: edit(f / "text_encoder/config.json", _attn_implementation="owner/kernels"),
+    "other weights": lambda f: (f / "text_encoder/pytorch_model.bin").write_bytes(b"x"),
+}
+
+
+@pytest.mark.parametrize("case", UNSEEN)
+def test_what_no_identity_covers_changes_nothing(spoiled: Path, case: str) -> None:
+    state, before = torch.randn(1, 4, 8, 8), load(spoiled, "cat")
+    UNSEEN[case](spoiled)
+    after = load(spoiled, "cat")
+    assert after.identity == before.identity
+    assert torch.equal(after.x0(state, 3), before.x0(state, 3))
+    size = Geometry(16, 16, 3)
+    assert torch.equal(after.picture(state, size), before.picture(state, size))
+
+
+def test_a_vocabulary_in_two_files_is_read_from_these_alone(spoiled: Path) -> None:
+    state = torch.randn(1, 4, 8, 8)
+    before = load(spoiled, "cat").x0(state, 3)
+    as_published(spoiled)
+    published = load(spoiled, "cat")
+    torch.testing.assert_close(published.x0(state, 3), before, rtol=0, atol=ROUNDING)
+    (spoiled / "tokenizer/tokenizer.model").write_text('{"<|startoftext|>": 0, "<|endoftext|>": 1, "x": 2}')
+    other = load(spoiled, "cat")
+    assert other.identity == published.identity
+    assert torch.equal(other.x0(state, 3), published.x0(state, 3))
+
+
 def test_weights_in_several_files_are_the_same_model(spoiled: Path) -> None:
     before = load(spoiled)
     weights = spoiled / "unet/diffusion_pytorch_model.safetensors"
@@ -315,6 +374,7 @@ def pickled_text_encoder(folder: Path) -> None:
 
 
 UNET, VAE, SCHEDULER = "unet/config.json", "vae/config.json", "scheduler/scheduler_config.json"
+TEXT, TOKENS = "text_encoder/config.json", "tokenizer/tokenizer_config.json"
 
 
 def a_side_of_text(folder: Path) -> None:
@@ -353,6 +413,11 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: (f / "text_encoder/adapter_config.json").write_text("{}"),
         "text_encoder of .* an adapter",
     ),
+    "another config": (lambda f: edit(f / TEXT, configuration_files=["config.4.0.0.json"]), "names other files"),
+    "another vocabulary": (lambda f: edit(f / TOKENS, fast_tokenizer_files=["tokenizer.4.json"]), "names other files"),
+    "quantised": (lambda f: edit(f / TEXT, quantization_config={"quant_method": "gptq", "bits": 4}), "cannot be load"),
+    "no width": (lambda f: edit(f / TEXT, hidden_size=9), "text_encoder of .* cannot be loaded"),
+    "a length of text": (lambda f: edit(f / TOKENS, model_max_length="x"), "tokenizer of .* cannot be loaded"),
     "no vocabulary": (drop("tokenizer/tokenizer.json"), "tokenizer of .* has no vocabulary"),
 }
 
@@ -363,6 +428,15 @@ def test_what_is_no_latent_model_is_refused_in_one_line(spoiled: Path, case: str
     spoil(spoiled)
     with pytest.raises(DippError, match=said) as error:
         load(spoiled).x0(torch.zeros(1, 4, 8, 8), 3)
+    assert "\n" not in str(error.value)
+
+
+def test_components_that_do_not_fit_are_refused_before_a_picture_is_read(spoiled: Path) -> None:
+    shutil.rmtree(spoiled / "unet")
+    other: Any = diffusers.UNet2DConditionModel
+    other(**CROSS, cross_attention_dim=12).save_pretrained(spoiled / "unet")
+    with pytest.raises(DippError, match=r"components of .* do not run together: mat1") as error:
+        load(spoiled).prepare()
     assert "\n" not in str(error.value)
 
 
