@@ -126,11 +126,7 @@ def release_lines(facts: dict[str, Any]) -> list[str]:
 
 def promise(claim: Mapping[str, Any]) -> str:
     """Return a certificate, as JSON has it, in one line."""
-    own = statements.promise(claim["epsilon"], claim["rho"], units.from_dict(claim["unit"]).words)
-    first = advice.Headline.of(claim)
-    if first.hidden is None:
-        return own
-    return f"ε = {upper(first.epsilon)} pure for {advice.objects(first.hidden)}, wherever it lies; {own}"
+    return Certificate.from_json(json.dumps(claim)).statement()
 
 
 def advice_facts(facts: dict[str, Any]) -> dict[str, Any]:

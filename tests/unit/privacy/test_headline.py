@@ -74,6 +74,7 @@ def test_a_delta_is_stated_for_the_object_too() -> None:
     assert found.statement().startswith(
         f"ε = {upper(window.approximate(1e-3))} at δ = 0.001, {upper(window.epsilon)} pure"
     )
+    assert report.promise(found.to_dict()) == found.statement()  # as `dipp info` says of a dataset
 
 
 def test_json_keeps_the_object() -> None:
