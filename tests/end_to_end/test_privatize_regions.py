@@ -177,12 +177,12 @@ def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
         dipp.privatize(source, tmp_path / "out", epsilon=4, margin=3)
     with pytest.raises(DippError, match="a new folder, got out"):
         dipp.privatize(source, tmp_path / "out.dipp", regions=declared)
-    refused: tuple[tuple[dict[str, Any], str], ...] = (
+    invalid: tuple[tuple[dict[str, Any], str], ...] = (
         ({"drop_labels": True}, "drop-labels: names of folders are released"),
         ({"name_column": "name"}, "name-column: this source is not a table"),
         ({"regions": "column:objects"}, "regions: column:objects needs a table"),
     )
-    for options, line in refused:
+    for options, line in invalid:
         with pytest.raises(DippError, match=line):
             dipp.privatize(source, tmp_path / "out", **{"regions": declared, "odometer": False, **options})
     assert not (tmp_path / "out").exists()

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from helpers.datasets import pixels, save_folder
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -37,7 +38,6 @@ from dipp.data.sources import (
 )
 from dipp.data.states import State, machine, same
 from dipp.data.tables import open_hub
-from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 
 COUNT = 150
@@ -246,7 +246,7 @@ def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
     assert {name for name, problem in problems.items() if problem} == {"cat/link.png"}
     assert len(problems) == COUNT + 2
     other.symlink_to("cat")
-    with pytest.raises(DippError, match="released twice"):
+    with refused("src", "twice"):
         open_source(str(folder), Columns(), tmp_path)
     other.unlink()
     outside = tmp_path / "outside"
@@ -254,7 +254,7 @@ def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
     other.symlink_to(outside)
     assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 2
     (folder / "third").symlink_to(outside)
-    with pytest.raises(DippError, match="again and third"):
+    with refused("src", "third"):
         open_source(str(folder), Columns(), tmp_path)
 
 
@@ -336,7 +336,7 @@ def test_no_file_of_many_pictures_is_read_twice(kind: str, pattern: str, link: s
         facts = json.loads(state.read_text())
         facts["_data_files"].append({"filename": second.name})
         state.write_text(json.dumps(facts))
-    with pytest.raises(DippError, match=rf"(?=.*{first.name})(?=.*{second.name}).* are one file"):
+    with refused("src", first.name, second.name, "one file"):
         open_source(str(place), Columns(), tmp_path)
 
 
@@ -346,7 +346,7 @@ def test_a_table_is_not_named_twice(tmp_path: Path) -> None:
     facts = json.loads(state.read_text())
     facts["_data_files"] *= 2
     state.write_text(json.dumps(facts))
-    with pytest.raises(DippError, match="named twice"):
+    with refused("src", "named"):
         open_source(str(place), Columns(), tmp_path)
 
 
@@ -397,7 +397,7 @@ def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
     source = open_hub(f"./{folder.name}", Columns())
     assert source.labels == labels
     assert len(source) == 70
-    with pytest.raises(DippError, match="split"):
+    with refused("split"):
         open_hub(f"./{folder.name}", Columns(split="validation"))
 
 
@@ -407,7 +407,7 @@ def test_splits(tmp_path: Path) -> None:
     cifar, _ = make_cifar(tmp_path)
     assert len(open_source(str(cifar), Columns(split="test"), tmp_path)) == 7
     for place in (saved, cifar):
-        with pytest.raises(DippError, match="split"):
+        with refused("split"):
             open_source(str(place), Columns(split="all"), tmp_path)
     assert len(open_source(str(saved), Columns(), tmp_path)) == len(open_source(str(cifar), Columns(), tmp_path)) == 150
 
@@ -421,7 +421,7 @@ def test_a_split_of_tables_is_what_is_named_after_it(tmp_path: Path) -> None:
         assert len(open_source(str(tmp_path), Columns(split=split), tmp_path)) == count
     for place in (tmp_path, tmp_path / "test.parquet"):
         for split in ("nonsense", "t...", ""):
-            with pytest.raises(DippError, match=r"split: .* has no split called .*; leave --split out"):
+            with refused("split", remedy="--split"):
                 open_source(str(place), Columns(split=split), tmp_path)
 
 
@@ -429,14 +429,14 @@ def test_splits_and_columns_of_what_has_none_are_refused(tmp_path: Path) -> None
     (folder, _), (tars, _) = make_folder(tmp_path), make_tars(tmp_path)
     datasets.Dataset(table("huggingface")).save_to_disk(str(tmp_path / "one"))
     for place in (folder, tars, tmp_path / "one"):
-        with pytest.raises(DippError, match=r"split: .* has no split called .*; leave --split out"):
+        with refused("split", remedy="--split"):
             open_source(str(place), Columns(split="train"), tmp_path)
-    with pytest.raises(DippError, match=r"split: .* has no split called .*; name the folder .*/folder/cat$"):
+    with refused("split", remedy="/folder/cat"):
         open_source(str(folder), Columns(split="cat"), tmp_path)
     (cifar, _) = make_cifar(tmp_path)
     for place in (folder, tars, cifar):
         for columns, option in ((Columns(image="x"), "image-column"), (Columns(label="x"), "label-column")):
-            with pytest.raises(DippError, match=f"{option}: .* is no table; leave it out"):
+            with refused(option, "table"):
                 open_source(str(place), columns, tmp_path)
 
 
@@ -444,7 +444,7 @@ def test_splits_and_columns_of_what_has_none_are_refused(tmp_path: Path) -> None
 def test_a_damaged_list_of_splits_is_told(text: str, tmp_path: Path) -> None:
     saved, _ = make_saved(tmp_path)
     (saved / "dataset_dict.json").write_text(text)
-    with pytest.raises(DippError, match=r"dataset_dict.json is damaged"):
+    with refused("src", "dataset_dict.json"):
         open_source(str(saved), Columns(), tmp_path)
 
 
@@ -529,7 +529,7 @@ def test_labels_of_all_kinds(labels: Any, expected: Any, tmp_path: Path) -> None
     assert unread.labels == Labels()  # there are some
     assert [record.label for record in unread.read(0, 3)] == [None] * 3
     if expected == "label-column":
-        with pytest.raises(DippError, match=r"label-column.*--drop-labels"):
+        with refused("label-column", remedy="--drop-labels"):
             open_source(str(path), Columns(), tmp_path)
         return
     source = open_source(str(path), Columns(), tmp_path)
@@ -540,7 +540,7 @@ def test_columns_of_one_name(tmp_path: Path) -> None:
     file = png(pixels(1)[0])
     twice = pa.Table.from_arrays([pa.array([file]), pa.array([1]), pa.array([2])], names=["image", "label", "label"])
     pq.write_table(twice, tmp_path / "t.parquet")
-    with pytest.raises(DippError, match="several columns are called label"):
+    with refused("src", "several"):
         open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path)
     pq.write_table(pa.table({"image": [file], "image.thumbnail": [b""], "label": [1]}), tmp_path / "t.parquet")
     (record,) = open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).read(0, 1)
@@ -561,7 +561,7 @@ def test_columns_are_chosen_or_asked_for(columns: Columns, word: str, tmp_path: 
     content = {"one": [file], "two": [file], "who": ["Ann"], "where": [[1.0, 2.0]]}
     pq.write_table(pa.table(content), tmp_path / "t.parquet")
     place = str(tmp_path / "t.parquet")
-    with pytest.raises(DippError, match=word):
+    with refused(word):
         open_source(place, columns, tmp_path)
     assert open_source(place, Columns(image="two", label="who"), tmp_path).labels == Labels(text=True)
 
@@ -574,7 +574,7 @@ class Evil:
 def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, _ = make_cifar(tmp_path)
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(pickle.dumps({b"data": Evil(), b"labels": [1]}))
-    with pytest.raises(DippError, match="data_batch_3"):
+    with refused("src", "data_batch_3"):
         open_source(str(place), Columns(), tmp_path)
     assert "must not run" not in capsys.readouterr().out
 
@@ -608,5 +608,5 @@ def test_no_source(kind: str, tmp_path: Path) -> None:
             (place / "state.json").write_text(json.dumps({}))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with pytest.raises(DippError, match="unpack it first" if kind == "zip" else "src"):
+    with refused("src", "unpack it first" if kind == "zip" else ""):
         open_source(str(place), Columns(), scratch)

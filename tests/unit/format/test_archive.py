@@ -36,6 +36,7 @@ from helpers.archives import (
     small_plan,
 )
 from helpers.geometry import of_pixels
+from helpers.refusals import refused
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,10 +152,10 @@ def test_a_batch_is_of_one_geometry(coding: Coding) -> None:
     made = build(small_plan(coding), SHAPES)
     assert made.batch(0, 2).tolist() == [made.image_indices(0).tolist(), made.image_indices(1).tolist()]
     for first, last in ((2, 4), (3, 5), (1, 1), (3, 2)):
-        with pytest.raises(DippError, match="one or more images of one size"):
+        with refused("first, last", "images"):
             made.batch(first, last)
     for first, last in ((0, 7), (-1, 2), (6, 7)):
-        with pytest.raises(DippError, match="image: 0 to 5"):
+        with refused("image"):
             made.batch(first, last)
 
 
@@ -234,7 +235,7 @@ def test_large_payloads_carry_a_checksum_each(coding: Coding) -> None:
     made = build(plan, [(16, 16, 3)] * 4)
     data = bytearray(made.to_bytes())
     data[-500] ^= 4
-    with pytest.raises(DippError, match="checksum is wrong"):
+    with refused("file", "checksum"):
         Archive.from_bytes(bytes(data))
     damaged = Archive.from_bytes(bytes(data), verify=False)
     np.testing.assert_array_equal(damaged.batch(0, 3), made.batch(0, 3))
@@ -251,7 +252,7 @@ def test_chunk_counts_follow_the_mask_of_the_sign_channel(period: int, channels:
     steps = tuple(Step(30 - i, 29 - i, 2**-10, 1, 1) for i in range(2 * period + 1))
     plan = Plan(Coding(Sign(period), Flat()), steps)
     if 1 < period < channels:
-        with pytest.raises(DippError, match="period: 1, or at least"):
+        with refused("period", "channels"):
             counts(plan, (3, 5, channels))
         return
     for pixels in (1, 2, 3, 5, 7, 12, 24, 25, 64):
@@ -288,7 +289,7 @@ def test_certificate_bounds_every_pixel_of_the_mask_design(
             certificate(plan, channels, pixels, separate)
         return
     if isinstance(channel, Sign) and 1 < channel.period < channels:
-        with pytest.raises(DippError, match="period"):
+        with refused("period"):
             certificate(plan, channels, pixels, separate)
         return
     found = certificate(plan, channels, pixels, separate)
@@ -324,7 +325,7 @@ def test_certificates_of_the_presets_are_those_of_the_theory() -> None:
         found = certificate(plan, 3, 1024, separate)
         assert pure * root * (1 - 1 / 128) < found.epsilon < pure * root * 1.0002
         assert rho * final * (1 - 1 / 64) < found.rho < rho * final * 1.0002
-    with pytest.raises(NoCertificateError, match="gaussian channel"):
+    with refused("gaussian channel, PFR code", kind=NoCertificateError):
         certificate(nine_steps(DIFFC), 3, 1024, separate=False)
 
 
@@ -363,7 +364,7 @@ def test_a_changed_certificate_is_refused(place: int) -> None:
     for bit in (1, 0x80):
         changed = bytearray(data)
         changed[at + place] ^= bit
-        with pytest.raises(DippError, match="certificate in the file is not the one of its plan"):
+        with refused("file", "certificate"):
             Archive.from_bytes(sealed(bytes(changed)))
 
 
@@ -374,7 +375,7 @@ def test_a_changed_plan_is_refused() -> None:
     cheaper = dataclasses.replace(made.release.plan, steps=tuple(steps))
     assert claim_of(cheaper, 3, 20) != header_of(made).claim
     forged = Header(release(cheaper), made.runs, header_of(made).claim)
-    with pytest.raises(DippError, match="certificate in the file is not the one of its plan"):
+    with refused("file", "certificate"):
         Archive.from_bytes(sealed(forged.to_bytes() + made.to_bytes()[len(header_of(made).to_bytes()) :]))
 
 
@@ -465,39 +466,39 @@ def test_more_than_the_file_holds_is_refused_before_it_is_allocated() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"model": "ff"}, "model: a SHA-256"),
-        ({"model": MODEL.upper()}, "model: a SHA-256"),
-        ({"seed": b"short"}, "seed: 16 bytes"),
-        ({"delta": 1.0}, "delta: "),
-        ({"delta": math.nan}, "delta: "),
-        ({"channels": 0}, "channels: 1 to 16"),
-        ({"channels": 17}, "channels: 1 to 16"),
-        ({"channels": 4}, "period: 1, or at least the 4 channels"),
+        ({"model": "ff"}, ("model", "SHA-256")),
+        ({"model": MODEL.upper()}, ("model", "SHA-256")),
+        ({"seed": b"short"}, ("seed", "16")),
+        ({"delta": 1.0}, ("delta",)),
+        ({"delta": math.nan}, ("delta",)),
+        ({"channels": 0}, ("channels", "16")),
+        ({"channels": 17}, ("channels", "16")),
+        ({"channels": 4}, ("period", "channels")),
     ],
 )
-def test_what_cannot_be_released_is_refused(change: dict[str, Any], complaint: str) -> None:
+def test_what_cannot_be_released_is_refused(change: dict[str, Any], complaint: tuple[str, ...]) -> None:
     good = release(small_plan(FLAT))
-    with pytest.raises(DippError, match=complaint):
+    with refused(*complaint):
         dataclasses.replace(good, **change)
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"geometries": [Geometry(4, 5, 3), Geometry(4, 5, 1)]}, "images: 3 channels are needed"),
-        ({"geometries": [Geometry(4, 5, 3)]}, "geometries, indices: one of each"),
-        ({"indices": [[0, 0], [0]]}, "indices: 2 integers are needed"),
-        ({"indices": [[0], [0]]}, "indices: 2 integers are needed"),
-        ({"indices": [[0.0, 0], [0, 0]]}, "indices: 2 integers are needed"),
-        ({"indices": [[512, 0], [0, 0]]}, "indices: each must be at least 0 and fit"),
-        ({"indices": [[-1, 0], [0, 0]]}, "indices: each must be at least 0 and fit"),
+        ({"geometries": [Geometry(4, 5, 3), Geometry(4, 5, 1)]}, ("images", "channels")),
+        ({"geometries": [Geometry(4, 5, 3)]}, ("geometries, indices",)),
+        ({"indices": [[0, 0], [0]]}, ("indices", "2")),
+        ({"indices": [[0], [0]]}, ("indices", "2")),
+        ({"indices": [[0.0, 0], [0, 0]]}, ("indices", "2")),
+        ({"indices": [[512, 0], [0, 0]]}, ("indices", "width")),
+        ({"indices": [[-1, 0], [0, 0]]}, ("indices", "width")),
     ],
 )
-def test_what_cannot_be_archived_is_refused(change: dict[str, Any], complaint: str) -> None:
+def test_what_cannot_be_archived_is_refused(change: dict[str, Any], complaint: tuple[str, ...]) -> None:
     good: dict[str, Any] = {"geometries": [Geometry(4, 5, 3)] * 2, "indices": [[0, 0]] * 2}
     public = release(small_plan(FLAT))
     Archive.build(public, **good)
-    with pytest.raises(DippError, match=complaint):
+    with refused(*complaint):
         Archive.build(public, **{**good, **change})
 
 
@@ -516,33 +517,33 @@ class Unplaced(Flat):
 @pytest.mark.parametrize(
     ("coding", "units", "complaint"),
     [
-        (PAPER, 0, "exponent_units: 1 to 255"),
-        (FLAT, 1, "exponent_units: 0 to 0"),
-        (Coding(Laplace(), Flat(Fraction(32769, 1 << 15))), 0, "alpha: 1 to 32767"),
-        (Coding(Unnumbered(), Flat()), 0, "channel: unnumbered has no number"),
-        (Coding(Laplace(), Unplaced()), 0, "code: one of flat, .* is needed, got unplaced"),
+        (PAPER, 0, ("exponent_units", "255")),
+        (FLAT, 1, ("exponent_units",)),
+        (Coding(Laplace(), Flat(Fraction(32769, 1 << 15))), 0, ("alpha", "32767")),
+        (Coding(Unnumbered(), Flat()), 0, ("channel", "unnumbered")),
+        (Coding(Laplace(), Unplaced()), 0, ("code", "unplaced")),
     ],
 )
-def test_plans_that_the_format_cannot_hold_are_refused(coding: Coding, units: int, complaint: str) -> None:
+def test_plans_that_the_format_cannot_hold_are_refused(coding: Coding, units: int, complaint: tuple[str, ...]) -> None:
     plan = Plan(coding, (Step(9, 5, 2**-7, 60, 9, units),))
-    with pytest.raises(DippError, match=complaint):
+    with refused(*complaint):
         archived(plan, (), ())
 
 
 def test_periods_are_those_that_the_format_can_hold() -> None:
     longest = small_plan(Coding(Sign((1 << 16) - 1), Flat()))
     assert Archive.from_bytes(build(longest, [(4, 5, 3)]).to_bytes()).release.plan == longest
-    with pytest.raises(DippError, match="period: a whole number from 1 to 65535"):
+    with refused("period", "65535"):
         Sign(1 << 16)
 
 
 def test_too_many_steps_or_zeta_codes_are_refused() -> None:
     steps = [Step(5000 - i, 4999 - i, 2**-9, 60, 9) for i in range(4097)]
     archived(Plan(FLAT, tuple(steps[:4096])), (), ())
-    with pytest.raises(DippError, match="steps: 1 to 4096"):
+    with refused("steps", "4096"):
         archived(Plan(FLAT, tuple(steps)), (), ())
     codes = tuple(Step(500 - i, 499 - i, 2**-9, 60, 1 + i // 200, 1 + i % 200) for i in range(257))
-    with pytest.raises(DippError, match="zeta codes: 1 to 256"):
+    with refused("zeta codes", "256"):
         archived(Plan(PAPER, codes), (), ())
 
 
@@ -558,21 +559,21 @@ def test_headers_have_one_spelling() -> None:
     runs = made.runs
     split = Header(made.release, np.vstack([runs, runs]), header_of(made).claim).to_bytes()
     for forged, complaint in (
-        (data.replace(coding, coding[:6] + b"\x02\x02\x00"), "alpha is not in lowest terms"),
-        (data.replace(coding, coding[:3] + b"\x0f" + coding[4:]), r"written by a newer dipp \(channel 15\); upgrade"),
-        (data.replace(coding, coding[:5] + b"\x0f" + coding[6:]), r"written by a newer dipp \(code 15\); upgrade"),
-        (data.replace(coding, coding[:8] + b"\x02"), "deal is 2, where 0 to 1 is possible"),
-        (data.replace(coding, b"\x02\x00\x00" + coding[2:]), "unit: pixel has no parameters"),
-        (data.replace(coding, b"\x01\x09" + coding[2:]), "unit: there is no kind 9; upgrade dipp"),
-        (data.replace(coding, b"\x00" + coding[2:]), "unit is 0"),
-        (data.replace(gains, halves), "snr_gain has too many bits"),
-        (data.replace(gains, infinite), "snr_gain is 255, where 1 to 254 is possible"),
-        (data.replace(gains, bytes([31]) + gains[1:]), "snr_gain is 31, where 0 to 30 is possible"),
-        (split + 2 * data[len(front) : -4] + bytes(4), "runs of one size are listed apart"),
-        (data[:-5] + b"\x01" + data[-4:], "bits behind an image are not zero"),
+        (data.replace(coding, coding[:6] + b"\x02\x02\x00"), ("file", "lowest")),
+        (data.replace(coding, coding[:3] + b"\x0f" + coding[4:]), ("file", "(channel 15)")),
+        (data.replace(coding, coding[:5] + b"\x0f" + coding[6:]), ("file", "(code 15)")),
+        (data.replace(coding, coding[:8] + b"\x02"), ("file", "deal is 2")),
+        (data.replace(coding, b"\x02\x00\x00" + coding[2:]), ("unit", "pixel")),
+        (data.replace(coding, b"\x01\x09" + coding[2:]), ("unit", "kind 9")),
+        (data.replace(coding, b"\x00" + coding[2:]), ("file", "unit is 0")),
+        (data.replace(gains, halves), ("file", "snr_gain")),
+        (data.replace(gains, infinite), ("file", "snr_gain is 255")),
+        (data.replace(gains, bytes([31]) + gains[1:]), ("file", "snr_gain is 31")),
+        (split + 2 * data[len(front) : -4] + bytes(4), ("file", "apart")),
+        (data[:-5] + b"\x01" + data[-4:], ("file", "zero")),
     ):
         assert forged != data
-        with pytest.raises(DippError, match=complaint):
+        with refused(*complaint):
             Archive.from_bytes(sealed(forged))
 
 
@@ -580,7 +581,7 @@ def test_zeta_coded_images_have_one_spelling() -> None:
     made = build(small_plan(PAPER), [(4, 5, 3)])
     front, body = header_of(made).to_bytes(), made.to_bytes()[len(header_of(made).to_bytes()) : -4]
     longer = Archive.from_bytes(sealed(front + bytes([body[0] + 1]) + body[1:] + bytes(5)))
-    with pytest.raises(DippError, match="an image is longer than needed"):
+    with refused("file", "longer"):
         longer.image_indices(0)
 
 
@@ -643,7 +644,7 @@ def test_many_sizes_of_next_to_nothing_are_refused() -> None:
     steps = tuple(Step(5000 - i, 4999 - i, 2.0**-10, 1, 1) for i in range(4096))
     shapes, plan = [(1, width, 3) for width in range(1, 600)], Plan(coding, steps)
     rows = [[0] * sum(counts(plan, shape)) for shape in shapes]
-    with pytest.raises(DippError, match="do not fit"):
+    with refused("file", "fit"):
         archived(plan, shapes, rows)
 
 

@@ -15,6 +15,7 @@ import pytest
 from helpers.archives import FLAT, MODEL, Shape, geometries, header_of, made_up, release, sealed, small_plan
 from helpers.broken_archives import made_of, sensing_seeds, written_again
 from helpers.ledgers import terms
+from helpers.refusals import refused
 from helpers.sensing import sensing_plan
 from helpers.statistics import bounded
 from hypothesis import given
@@ -171,7 +172,7 @@ def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> 
         == made.to_bytes()
     )
     if grey:
-        with pytest.raises(DippError, match="grey"):
+        with refused("grey"):
             Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=[*grey, True])
 
 
@@ -209,7 +210,7 @@ def test_grey_images_that_are_not_there_are_refused(content: bytes) -> None:
         return sealed(data[:FIELDS_AT] + packed + data[FIELDS_AT + 1 :])
 
     assert Archive.from_bytes(with_field(b"\x04\x80")).grey.tolist() == [True, False, False]
-    with pytest.raises(DippError, match="damaged"):
+    with refused("file", "damaged"):
         Archive.from_bytes(with_field(content))
 
 
@@ -229,9 +230,8 @@ def test_grey_images_that_are_not_there_are_refused(content: bytes) -> None:
     ],
 )
 def test_fields_have_one_order_and_one_length(parts: list[tuple[int, bytes]], word: str) -> None:
-    with pytest.raises(DippError, match=f"the file is damaged or cut short: {word} is") as error:
+    with refused("file", word):
         release_from_bytes(with_fields(release(sensing_plan()), *parts))
-    assert "\n" not in str(error.value)
 
 
 def test_a_seed_that_does_not_follow_from_its_beacon_is_refused() -> None:
@@ -243,7 +243,7 @@ def test_a_seed_that_does_not_follow_from_its_beacon_is_refused() -> None:
     for place in (FIELDS_AT - 1, at, at + 15, at + 16, at + 24, at + 55):
         forged = bytearray(data)
         forged[place] ^= 1
-        with pytest.raises(DippError, match=r"^seed: it does not follow from its beacon"):
+        with refused("seed", "beacon"):
             release_from_bytes(sealed(bytes(forged)))
 
 
@@ -267,7 +267,7 @@ def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
     data = release_to_bytes(public)
     listed = steps.to_bytes(public.plan)
     assert data.count(listed) == 1
-    with pytest.raises(DippError, match=rf"written by a newer dipp \(kind {kind} of steps\); upgrade"):
+    with refused("file", f"(kind {kind} of steps)", remedy="upgrade"):
         release_from_bytes(sealed(data.replace(listed, varint(kind) + listed[1:])))
 
 
@@ -296,7 +296,7 @@ def test_units_stand_in_files_with_their_parameters(monkeypatch: pytest.MonkeyPa
     assert release_from_bytes(data).plan == plan
     assert release_from_bytes(release_to_bytes(release(small_plan(DIFFC)))).plan.unit == Pixel()
     monkeypatch.delitem(units.UNITS, Stripe.number)
-    with pytest.raises(DippError, match="there is no kind 77; upgrade dipp"):
+    with refused("unit", "77"):
         release_from_bytes(data)
 
 
@@ -357,14 +357,14 @@ def test_an_edited_tilt_is_refused(code: Code, factor: float) -> None:
     """The claim is computed from it."""
     made = made_of(release(sensing_plan(code, steps=4)), [(8, 8, 3)])
     assert tampered(made) == made.to_bytes()
-    with pytest.raises(DippError, match="the certificate in the file is not the one of its plan"):
+    with refused("file", "certificate"):
         Archive.from_bytes(tampered(made, tilt=float(np.float32(factor))))
 
 
 def test_an_edited_clip_is_refused_where_it_changes_the_claim() -> None:
     """A wider one than the range of the data lowers the sensitivity; others change the costs of small changes alone."""
     made = made_of(release(sensing_plan(steps=4)), [(8, 8, 3)])
-    with pytest.raises(DippError, match="the certificate in the file is not the one of its plan"):
+    with refused("file", "certificate"):
         Archive.from_bytes(tampered(made, clip=2.5))
     narrower = Archive.from_bytes(tampered(made, clip=0.0625)).certificate
     assert narrower != made.certificate
@@ -384,5 +384,5 @@ def test_an_edited_claim_is_refused() -> None:
     old = struct.pack("<2d", made.certificate.epsilon, made.certificate.rho)
     assert made.to_bytes().count(old) == 1
     for better in ((0.5, made.certificate.rho), (made.certificate.epsilon, 0.1)):
-        with pytest.raises(DippError, match="the certificate in the file is not the one of its plan"):
+        with refused("file", "certificate"):
             Archive.from_bytes(sealed(made.to_bytes().replace(old, struct.pack("<2d", *better))))

@@ -8,6 +8,7 @@ import pytest
 from helpers.archives import FLAT, PPR, build, release, sealed, small_plan
 from helpers.geometry import of_pixels
 from helpers.ledgers import changed, terms
+from helpers.refusals import refused
 
 from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding
@@ -36,7 +37,7 @@ def test_a_release_comes_back(coding: Coding, delta: float | None) -> None:
 def test_an_archive_with_images_is_no_release() -> None:
     made = build(small_plan(FLAT), [(4, 5, 3)])
     for data in (made.to_bytes(), sealed(release_to_bytes(made.release)[:-4] + bytes(5))):
-        with pytest.raises(DippError, match="it speaks of images"):
+        with refused("file", "images"):
             release_from_bytes(data)
 
 
@@ -65,12 +66,12 @@ def test_certificates_are_those_of_the_plan() -> None:
 
 
 @every
-@pytest.mark.parametrize(("gain", "told"), [(2.0**-100, "too small"), (2.0**100, "too large")])
+@pytest.mark.parametrize(("gain", "told"), [(2.0**-100, "small"), (2.0**100, "large")])
 def test_steps_whose_integers_do_not_fit_are_refused(coding: Coding, gain: float, told: str) -> None:
     """Also where no certificate asks for the integers: nobody could decode such a file."""
     plan = small_plan(coding)
     steps = tuple(dataclasses.replace(step, snr_gain=gain) for step in plan.steps)
-    with pytest.raises(DippError, match=rf"^snr_gain: .* is {told}"):
+    with refused("snr_gain", told):
         release(dataclasses.replace(plan, steps=steps))
 
 
@@ -82,9 +83,9 @@ def test_what_was_recorded_must_be_what_was_planned() -> None:
     dearer = changed(planned.selections[0], sensitivity=terms(planned.selections[0]).sensitivity + 1)
     other = dataclasses.replace(planned, selections=(dearer, *planned.selections[1:]))
     for size, recorded in ((of_pixels(20), other), (None, planned)):
-        with pytest.raises(DippError, match="ledger: what the encoder did is not what its plan says"):
+        with refused("ledger", "plan"):
             public.require_recorded(size, recorded)
-    with pytest.raises(DippError, match="ledger: "):
+    with refused("ledger"):
         release(small_plan(DIFFC)).require_recorded(of_pixels(20), planned)
 
 
@@ -99,5 +100,5 @@ def test_payloads_of_single_images_come_back(coding: Coding, pixels: int) -> Non
     assert layout.rows(payloads).tolist() == rows.tolist()
     assert layout.payload_bits(map(len, payloads)) == made.payload_bits
     assert all(8 * len(payload) >= layout.least_bits for payload in payloads)
-    with pytest.raises(DippError, match="a payload has a wrong length"):
+    with refused("file", "payload"):
         layout.rows([b""])

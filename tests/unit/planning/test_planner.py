@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from helpers.charges import selection_epsilon
 from helpers.geometry import of_pixels
+from helpers.refusals import refused
 from helpers.statistics import bounded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -124,7 +125,7 @@ def test_the_knapsack_is_exact(data: st.DataObject) -> None:
         assert sum(float(bits[edge]) for edge in edges) == best[final, units]
         assert sum(int(charges[edge]) for edge in edges) <= units
     for final, units in [*zip(*np.nonzero(np.isinf(best)), strict=True), (0, capacity + 1), (0, -1)]:
-        with pytest.raises(DippError, match="there is none"):
+        with refused("path"):
             search.path(final, units)
 
 
@@ -367,7 +368,7 @@ def test_a_plan_along_given_timesteps_is_the_one_that_was_found_there() -> None:
 
 @pytest.mark.parametrize("timesteps", [[], [999], [998, 500], [999, 500, 500], [999, 400, 500], [999, -1]])
 def test_timesteps_that_do_not_fall_from_the_first_are_refused(timesteps: list[int]) -> None:
-    with pytest.raises(DippError, match="timesteps"):
+    with refused("timesteps"):
         planner(SHARP).along(timesteps)
 
 
@@ -388,21 +389,21 @@ def test_rate_and_final_timestep_are_honoured() -> None:
 
 
 def test_what_is_out_of_reach_is_told() -> None:
-    with pytest.raises(DippError, match=r"ε = 0\.001 per pixel is too small for any step .* 0\.00\d"):
+    with refused("budget", "0.001"):
         planner(SHARP).choose(Budget.pure(0.001))
-    with pytest.raises(DippError, match=r"ρ = 1e-09 per pixel is too small"):
+    with refused("budget", "1e-09"):
         planner(PAPER).choose(Budget.zcdp(1e-9))
-    with pytest.raises(DippError, match=r"ε = 1e-05, δ = 1e-12 per pixel is too small"):
+    with refused("budget", "1e-05"):
         planner(PAPER).choose(Budget.approximate(1e-5, 1e-12))
     for timestep in (10, 999):
-        with pytest.raises(DippError, match=rf"final_timestep: {timestep} is out of .*; \d+ to 998 are within it"):
+        with refused("final_timestep", f"{timestep}", remedy="998"):
             planner(PAPER).choose(Budget.pure(1.0), final_timestep=timestep)
-    with pytest.raises(DippError, match=r"bpp: 1e-05 is out of reach of ε = 1 per pixel; at least [\d.]+ is needed"):
+    with refused("bpp", "1e-05"):
         planner(PAPER).choose(Budget.pure(1.0), bpp=1e-5)
     for bpp in (0.0, -1.0, math.nan):
-        with pytest.raises(DippError, match="bpp: a number above 0 is needed"):
+        with refused("bpp"):
             planner(PAPER).choose(Budget.pure(1.0), bpp=bpp)
-    with pytest.raises(DippError, match="at most one"):
+    with refused("final_timestep, bpp"):
         planner(PAPER).choose(Budget.pure(1.0), bpp=1.0, final_timestep=500)
 
 
@@ -410,7 +411,7 @@ def test_without_a_certificate_there_is_no_budget() -> None:
     free = planner(DIFFC, pad=2)
     with pytest.raises(NoCertificateError):
         free.choose(Budget.pure(16.0))
-    with pytest.raises(DippError, match="needs a rate"):
+    with refused("bpp", "rate"):
         free.choose(None)
     point = free.choose(None, final_timestep=400)
     assert point.plan.steps[-1].end == 400

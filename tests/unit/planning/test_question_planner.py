@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from helpers.refusals import refused
 
 from dipp.codec.options import planned
 from dipp.core.geometry import Geometry
 from dipp.core.steps import Question
 from dipp.core.units import Cells, Picture, Pixel
-from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.books import Books
 from dipp.planning import verification
@@ -80,29 +80,29 @@ def test_a_rate_is_kept(books: Books) -> None:
     assert [point.bits for point in every] == sorted(point.bits for point in every)
     if len(every) > 1:
         assert planner.choose(budget, bpp=every[0].bpp) == every[0].__class__(**{**vars(every[0]), "bound": True})
-    with pytest.raises(DippError, match="bpp: 1e-06 is out of reach"):
+    with refused("bpp", "1e-06"):
         planner.choose(budget, bpp=1e-6)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"unit": 10}, "unit: a 10×10 cell cannot be asked"),
-        ({"unit": "cell"}, "unit: pixel, picture or the side"),
-        ({"unit": 2.5}, 'unit: "pixel", the side of square cells or "picture" is needed'),
-        ({"hide": (64,)}, "hide: \\(width, height\\) in pixels"),
-        ({"hide": "64"}, "size: WIDTHxHEIGHT in pixels is needed"),
-        ({"hide": (0, 5)}, "window: width and height must be whole numbers from 1"),
-        ({"hide": (1 << 32, 1)}, "window: width and height must be whole numbers from 1 to 4294967295"),
-        ({"hide": (8, 8), "unit": 8}, "unit, hide: give one of them"),
-        ({"unit": 8, "preset": "paper"}, "unit: preset paper certifies pixels alone"),
-        ({"hide": (8, 8), "preset": "swift"}, "hide: preset swift certifies pixels alone"),
-        ({"unit": "picture", "preset": "diffc"}, "unit: preset diffc has no certificate"),
-        ({"unit": 8, "final_timestep": 3}, "final_timestep: questions have no timesteps"),
+        ({"unit": 10}, ("unit", "10×10")),
+        ({"unit": "cell"}, ("unit", "square cells")),
+        ({"unit": 2.5}, ("unit", "2.5")),
+        ({"hide": (64,)}, ("hide", "(width, height)")),
+        ({"hide": "64"}, ("size", "WIDTHxHEIGHT")),
+        ({"hide": (0, 5)}, ("window", "0×5")),
+        ({"hide": (1 << 32, 1)}, ("window", "4294967295")),
+        ({"hide": (8, 8), "unit": 8}, ("unit, hide",)),
+        ({"unit": 8, "preset": "paper"}, ("unit", "paper")),
+        ({"hide": (8, 8), "preset": "swift"}, ("hide", "swift")),
+        ({"unit": "picture", "preset": "diffc"}, ("unit", "diffc")),
+        ({"unit": 8, "final_timestep": 3}, ("final_timestep", "questions")),
     ],
 )
-def test_what_cannot_be_planned_is_refused(options: dict[str, object], said: str) -> None:
-    with pytest.raises(DippError, match=said):
+def test_what_cannot_be_planned_is_refused(options: dict[str, object], said: tuple[str, ...]) -> None:
+    with refused(*said):
         planned(device="cpu", epsilon=4.0, size=(480, 640), **options)  # type: ignore[arg-type]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers.refusals import refused
 from helpers.toy_code import Nearest
 from helpers.toy_unit import Band
 from hypothesis import given
@@ -18,7 +19,6 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture, Pixel
-from dipp.errors import DippError
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -81,5 +81,5 @@ def test_budgets_in_words() -> None:
 
 @pytest.mark.parametrize("size", [(0, 4), (4, -1), (4.0, 4), (True, 4)])
 def test_objects_that_are_impossible(size: Any) -> None:
-    with pytest.raises(DippError, match="window: width and height must be whole numbers from 1"):
+    with refused("window", "height"):
         Budget(4, hidden=size)

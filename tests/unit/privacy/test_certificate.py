@@ -17,6 +17,7 @@ import pytest
 from helpers.archives import SEED, release
 from helpers.geometry import of_pixels
 from helpers.ledgers import changed, record, terms
+from helpers.refusals import refused
 from helpers.statistics import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,13 +105,13 @@ def test_repeated_releases_compose() -> None:
     assert [step.release for step in both.steps] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert both.compose() == both
     assert once.ledger == both.releases[0]
-    with pytest.raises(DippError, match="3 releases"):
+    with refused("ledger", "releases"):
         both.ledger  # noqa: B018
     many = once.compose(*[once] * 199)
     assert many.approximate(1e-6) < 0.5 * many.epsilon
-    with pytest.raises(DippError, match="compose"):
+    with refused("compose"):
         once.compose(once.for_units(2))
-    with pytest.raises(DippError, match="compose"):
+    with refused("compose"):
         once.compose(Certificate.of(plan_of(SHARP), of_pixels(1024, 1)))
 
 
@@ -133,7 +134,7 @@ def test_several_pixels_cost_more() -> None:
     assert "10 pixels" in ten.protected
     assert ten.for_units(1) == one
     for bad in (0, -1, 1.5, True):
-        with pytest.raises(DippError, match="units"):
+        with refused("units"):
             one.for_units(bad)  # type: ignore[arg-type]
 
 
@@ -187,15 +188,15 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
     assert composed.between(x, 255 - x) <= composed.for_units(64).epsilon
     wrong: list[Any] = [x.astype(np.int64), x[..., :2]]
     for bad in wrong:
-        with pytest.raises(DippError, match="first, second"):
+        with refused("first, second"):
             found.between(bad, bad)
-    with pytest.raises(DippError, match="first, second"):
+    with refused("first, second", "images"):
         found.between(x, y[:4])
     no_arrays: list[Any] = [Image.fromarray(x), "x.png", None]
     for bad in no_arrays:
-        with pytest.raises(DippError, match=r"first, second: uint8 arrays .* got (Image|str|NoneType)"):
+        with refused("first, second", "arrays"):
             found.between(bad, bad)
-        with pytest.raises(DippError, match="compose: other certificates are needed, got "):
+        with refused("compose", "certificates"):
             found.compose(bad)
 
 
@@ -269,7 +270,7 @@ def test_coordinates_are_not_kept_apart_by_too_few_chunks() -> None:
     content = json.loads(Certificate.of(plan_of(PAPER), of_pixels(1024)).to_json())
     row = content["releases"][0]["selections"][0]
     row.update(chunks=1, apart=True)
-    with pytest.raises(DippError, match=r"^apart"):
+    with refused("apart"):
         Certificate.from_json(json.dumps(content))
 
 
@@ -299,7 +300,7 @@ def test_a_forged_certificate_is_refused(forgery: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "1", "{}", '{"releases": 3}', "[" * 100_000])
 def test_what_is_no_certificate_is_refused(text: str) -> None:
-    with pytest.raises(DippError, match="certificate"):
+    with refused("certificate"):
         Certificate.from_json(text)
 
 
@@ -384,7 +385,7 @@ def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str
 
 def test_images_must_be_coded_alike() -> None:
     plan = plan_of(SHARP, size=50)
-    with pytest.raises(DippError, match="coded differently"):
+    with refused("step 0"):
         record(plan, 64, recorder=record(plan, 64), candidates=2)
     assert Recorder().ledger(plan_of(SHARP), 0) is None
     assert record(plan_of(DIFFC), 64).ledger(plan_of(DIFFC), 1) is None
@@ -423,7 +424,7 @@ def test_ledgers_are_checked() -> None:
     ):
         with pytest.raises(DippError):
             dataclasses.replace(good, **bad)
-    with pytest.raises(DippError, match="change"):
+    with refused("change"):
         good.epsilon_of_change(256)
     assert isinstance(good.selections[0], Selection)
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 from helpers.archives import build
+from helpers.refusals import refused
 from helpers.toy_code import Nearest
 
 from dipp import codes, report
@@ -96,7 +97,7 @@ def test_groups_and_compositions() -> None:
     assert found.compose(found).hidden == (6, 8)
     assert found.compose(certificate(Cells(4))).hidden is None
     assert found.for_picture(Geometry(17, 9, 3)) == found.for_units(15)
-    with pytest.raises(DippError, match="window"):
+    with refused("window"):
         certificate(Cells(4), (0, 8))
 
 

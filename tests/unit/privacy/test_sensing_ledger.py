@@ -13,6 +13,7 @@ import pytest
 from helpers.archives import SEED, release
 from helpers.geometry import of_pixels
 from helpers.ledgers import changed, record, terms
+from helpers.refusals import refused
 from helpers.sensing import code_of, sensing_plan
 from helpers.statistics import bounded
 from hypothesis import given
@@ -180,7 +181,7 @@ def test_a_smaller_slope_is_not_the_plans(slope: int) -> None:
     assert forged.epsilon == true.epsilon
     assert forged.epsilon_of_change(3) < true.ledger.epsilon_of_change(3)
     assert Certificate((forged,)) != true
-    with pytest.raises(DippError, match="what the encoder did is not what its plan says"):
+    with refused("ledger", "plan"):
         release(plan).require_recorded(of_pixels(1024), forged)
 
 
@@ -211,7 +212,7 @@ def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str
 def test_clips_and_slopes_are_the_same_for_all_pictures(changes: dict[str, Any]) -> None:
     """One that depended on the picture would tell about it."""
     plan = sensing_plan(steps=1)
-    with pytest.raises(DippError, match="coded differently"):
+    with refused("step 0"):
         record(plan, 64, recorder=record(plan, 64), **changes)
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from helpers.commands import Command
 from helpers.redaction import BOX, SIZE, saved, scene
+from helpers.refusals import refused
 
 import dipp
 from dipp.core.units import Cells
-from dipp.errors import DippError
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
+from dipp.odometer.accounts import LimitError
 from dipp.redaction import charging
 
 CONTENT = saved(scene(), "PNG")
@@ -90,7 +91,7 @@ def test_the_same_picture_in_another_file_is_the_same() -> None:
 
 
 def test_nothing_is_charged_for_a_picture_that_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DippError, match="outside the picture"):
+    with refused("regions", "outside"):
         redact((900, 900, 9, 9))
     assert not Odometer.exists()
     dipp.redact(CONTENT, regions=[BOX], fill="grey", odometer=False)
@@ -101,7 +102,7 @@ def test_nothing_is_charged_for_a_picture_that_is_refused(tmp_path: Path) -> Non
 
 def test_a_limit_refuses_a_redaction() -> None:
     """ε is infinite outside the regions."""
-    with pytest.raises(DippError, match="would exceed the limit"):
+    with refused("odometer", "exceed", kind=LimitError):
         dipp.redact(CONTENT, regions=[BOX], fill="grey", odometer=Meter(limit=100, begin=True))
 
 

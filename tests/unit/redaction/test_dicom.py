@@ -10,13 +10,13 @@ import pydicom
 import pytest
 from helpers import dicoms
 from helpers.redaction import BOX, inside, pair, saved, scene
+from helpers.refusals import refused
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate
 from pydicom.sequence import Sequence
 from pydicom.uid import JPEGBaseline8Bit, RLELossless
 
 import dipp
-from dipp.errors import DippError
 from dipp.redaction import Record, check
 from dipp.redaction.record import beside
 
@@ -105,7 +105,7 @@ def test_compressed_without_loss() -> None:
 
 def test_what_was_compressed_with_loss_needs_to_be_accepted() -> None:
     content = dicom(VALUES["8 bits"](scene()), LossyImageCompression="01")
-    with pytest.raises(DippError, match="lossy DICOM is compressed with loss"):
+    with refused("image", "lossy"):
         dipp.redact(content, regions=[BOX], fill="grey")
     made = dipp.redact(content, regions=[BOX], fill="grey", accept_lossy=True)
     assert any("with loss as DICOM" in one for one in made.record.facts["certificate"]["assumptions"])
@@ -116,7 +116,7 @@ def test_colours_that_two_pixels_share_need_to_be_accepted() -> None:
     made = dicoms.dataset(np.ascontiguousarray(scene()[:, :130]), "SECRET^Jane")
     made.PhotometricInterpretation = "YBR_FULL_422"
     made.PixelData = bytes(range(256)) * 84 + bytes(83 * 130 * 2 - 256 * 84)
-    with pytest.raises(DippError, match="lossy DICOM is compressed with loss"):
+    with refused("image", "lossy"):
         dipp.redact(dicoms.written(made), regions=[BOX], fill="grey")
     assert dipp.redact(dicoms.written(made), regions=[BOX], fill="grey", accept_lossy=True).kind == "DICOM"
 
@@ -128,22 +128,21 @@ def test_jpeg_in_dicom_is_compressed_with_loss() -> None:
     read["PixelData"].is_undefined_length = True
     file = io.BytesIO()
     read.save_as(file)
-    with pytest.raises(DippError, match="lossy DICOM is compressed with loss"):
+    with refused("image", "lossy"):
         dipp.redact(file.getvalue(), regions=[BOX], fill="grey")
 
 
 @pytest.mark.parametrize(
     ("tags", "why"),
     [
-        ({"NumberOfFrames": "2"}, "a single picture is needed"),
-        ({"HighBit": 6}, "values begin at the lowest bit is needed"),
-        ({"Rows": 9999}, "not a whole DICOM file|other values than its header says"),
+        ({"NumberOfFrames": "2"}, "single"),
+        ({"HighBit": 6}, "lowest"),
+        ({"Rows": 9999}, "file"),
     ],
 )
 def test_what_cannot_be_used_gets_one_clear_line(tags: dict[str, Any], why: str) -> None:
-    with pytest.raises(DippError, match=why) as error:
+    with refused("image", why):
         dipp.redact(dicom(VALUES["8 bits"](scene()), **tags), regions=[BOX], fill="grey")
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("fill", ["paint", "grey", "black"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -172,10 +173,10 @@ def test_cvat_for_videos(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "size", "why"),
     [
-        ("ab", "", "they are for the frames of a video; pass all frames"),
-        ("a", "", "they are for 2 or more frames, got 1"),
-        ("abc", "<size>2</size>", "they are for 2 frames, got 3; pass all frames, and nothing else"),
-        ("ab", "<size>3</size>", "they are for 3 frames, got 2"),
+        ("ab", "", "video"),
+        ("a", "", "2 or more"),
+        ("abc", "<size>2</size>", "got 3"),
+        ("ab", "<size>3</size>", "3 frames"),
     ],
 )
 def test_boxes_of_frames_are_for_all_frames(names: str, size: str, why: str, tmp_path: Path) -> None:
@@ -184,10 +185,10 @@ def test_boxes_of_frames_are_for_all_frames(names: str, size: str, why: str, tmp
     text = f'<annotations><meta><task>{size}</task></meta><track id="4" label="face">{boxes}</track></annotations>'
     path = write(tmp_path, "r.xml", text)
     pictures = [tmp_path / f"{name}.png" for name in names]
-    with pytest.raises(DippError, match=why):
-        tracks.declared(load(path), pictures, None if why.endswith("pass all frames") else "cover")
+    with refused("regions", why):
+        tracks.declared(load(path), pictures, None if why == "video" else "cover")
     write(tmp_path, "a.png", png(MASK))
-    with pytest.raises(DippError, match="they are for the frames of a video"):
+    with refused("regions", "video"):
         dipp.redact(pictures[0], regions=path, fill="grey", odometer=False)
 
 
@@ -198,7 +199,7 @@ def test_frames_whose_names_sort_in_two_ways_are_refused(tmp_path: Path) -> None
     by_name = write(tmp_path, "r.json", own_file({"box": [0, 0, 3, 3]}, name="frame1.png"))
     for path in (cvat, by_name):
         names = sorted(f"frame{number}.png" for number in range(1, 12))
-        with pytest.raises(DippError, match=r"frame11\.png comes before frame2\.png by its letters, and after it"):
+        with refused("regions", "frame11.png"):
             tracks.declared(load(path), [tmp_path / name for name in names], "refuse")
         padded = [tmp_path / f"frame{number:02}.png" for number in range(1, 12)]
         assert len(tracks.declared(load(path), padded, "refuse")) == 11
@@ -246,7 +247,7 @@ def test_pictures_are_found_by_path_or_name(tmp_path: Path) -> None:
     found = load(path).of(tmp_path / "y" / "a.jpg")
     assert found is not None
     assert found.regions[0].outline == Box(0.0, 0.0, 2.0, 1.0)
-    with pytest.raises(DippError, match=r"several entries of r\.json mean a\.jpg; name pictures by their paths"):
+    with refused("regions", "r.json"):
         load(path).of(Path("a.jpg"))
 
 
@@ -260,68 +261,68 @@ def test_compressed_runs_are_read_as_they_are_written(height: int, width: int, s
 
 BOMB = '<!DOCTYPE a [<!ENTITY b "b">]><annotation><filename>&b;</filename></annotation>'
 WRONG: dict[str, tuple[str, Any, str]] = {
-    "no format": ("r.json", {"a": 1}, "r.json: no known format of regions; one of dipp, coco, labelme"),
-    "no JSON": ("r.json", '{"images": [', "r.json: not valid JSON, line 1; write it anew"),
-    "no XML": ("r.xml", "<annotation><a></annotation>", "r.xml: not valid XML"),
-    "entities": ("r.xml", BOMB, "r.xml: XML with a document type is not read; remove its DOCTYPE line"),
-    "binary": ("r.bin", b"\xff\xfe\x00", "r.bin: no known format of regions"),
-    "version": ("r.json", {"format": "dipp regions", "version": 9, "pictures": []}, "version 1 with a list"),
-    "two shapes": ("r.json", own_file({"box": [0, 0, 1, 1], "polygon": SQUARE}), "one of box, edges, polygon and mask"),
-    "empty box": ("r.json", own_file({"box": [3, 3, 0, 4]}), r"r\.json: a box of 0×4 is empty"),
-    "short box": ("r.json", own_file({"box": [3, 3, 4]}), r"r\.json: 4 numbers are needed, got \[3, 3, 4\]"),
-    "words": ("r.json", own_file({"box": [3, 3, "wide", 4]}), r"r\.json: a number is needed, got wide"),
+    "no format": ("r.json", {"a": 1}, "known format"),
+    "no JSON": ("r.json", '{"images": [', "JSON, line 1"),
+    "no XML": ("r.xml", "<annotation><a></annotation>", "valid XML"),
+    "entities": ("r.xml", BOMB, "document type"),
+    "binary": ("r.bin", b"\xff\xfe\x00", "known format"),
+    "version": ("r.json", {"format": "dipp regions", "version": 9, "pictures": []}, "version 1"),
+    "two shapes": ("r.json", own_file({"box": [0, 0, 1, 1], "polygon": SQUARE}), "edges"),
+    "empty box": ("r.json", own_file({"box": [3, 3, 0, 4]}), "0×4"),
+    "short box": ("r.json", own_file({"box": [3, 3, 4]}), "got [3, 3, 4]"),
+    "words": ("r.json", own_file({"box": [3, 3, "wide", 4]}), "got wide"),
     "infinite": (
         "r.json",
         '{"format": "dipp regions", "version": 1, "pictures": [{"name": "a", "regions": '
         '[{"box": [0, 0, Infinity, 1]}]}]}',
-        "a number is needed, got inf",
+        "got inf",
     ),
-    "runs": ("r.json", own_file({"mask": {"size": [4, 4], "runs": [3, 4]}}), "runs of a mask do not add up to 4×4"),
-    "boxes": ("r.json", own_file(boxes="sideways"), "boxes: raw or oriented is needed, got sideways"),
-    "size": ("r.json", own_file(size=[0, 40]), "a size of 0.0 is not one"),
-    "no name": ("r.json", own_file(name=""), "a picture without a name; add it"),
+    "runs": ("r.json", own_file({"mask": {"size": [4, 4], "runs": [3, 4]}}), "4×4"),
+    "boxes": ("r.json", own_file(boxes="sideways"), "sideways"),
+    "size": ("r.json", own_file(size=[0, 40]), "0.0"),
+    "no name": ("r.json", own_file(name=""), "name"),
     "huge": (
         "r.json",
         json.dumps(own_file({"box": [0, 0, 7, 1]})).replace("7", "7" + 400 * "0"),
-        "a number is needed, got 7000",
+        "got 7000",
     ),
     "twice": (
         "r.json",
         json.dumps(own_file({"box": [0, 0, 7, 1]})).replace(
             '"regions": [{', '"regions": [{"box": [0, 0, 9, 9]}], "regions": [{'
         ),
-        r"r\.json: regions is there twice in one object; keep one of them",
+        "regions is there twice",
     ),
-    "coco image": ("r.json", coco_file(image_id=8, bbox=[0, 0, 1, 1]), "an annotation is for image 8"),
-    "coco nothing": ("r.json", coco_file(), "neither a bbox nor a segmentation"),
-    "coco runs": ("r.json", coco_file(segmentation={"size": [4, 4], "counts": "~~"}), "not COCO's"),
-    "coco odd": ("r.json", coco_file(segmentation=[[1, 2, 3]]), "pairs of numbers, got 3 numbers"),
+    "coco image": ("r.json", coco_file(image_id=8, bbox=[0, 0, 1, 1]), "image 8"),
+    "coco nothing": ("r.json", coco_file(), "bbox"),
+    "coco runs": ("r.json", coco_file(segmentation={"size": [4, 4], "counts": "~~"}), "COCO"),
+    "coco odd": ("r.json", coco_file(segmentation=[[1, 2, 3]]), "got 3 numbers"),
     "coco sizes": (
         "r.json",
         {
             **coco_file(segmentation={"size": [4, 5], "counts": [0, 20]}),
             "images": [{"id": 3, "file_name": "a", "width": 4, "height": 5}],
         },
-        "run lengths for 5×4 pixels, and others, or the picture, for 4×5",
+        "5×4",
     ),
-    "too large": ("r.json", own_file({"mask": {"size": [9000, 9000], "runs": [0, 81000000]}}), "is too large"),
-    "labelme line": ("r.json", labelme_file(points=[[0, 0], [1, 1]], shape_type="line"), "type line has no area"),
-    "voc box": ("a.xml", VOC.replace("<xmin>6</xmin>", ""), "no bndbox with xmin"),
-    "voc turned": ("a.xml", VOC.replace("<xmin>6", "<xmin>60"), "is empty; exchange its ends"),
-    "cvat points": ("a.xml", CVAT.replace("<ellipse", '<points points="1,2"/><ellipse'), "type points is not read"),
-    "cvat both": ("a.xml", CVAT.replace("</ann", '<track id="1"/></ann'), "images and tracks are both there"),
+    "too large": ("r.json", own_file({"mask": {"size": [9000, 9000], "runs": [0, 81000000]}}), "too large"),
+    "labelme line": ("r.json", labelme_file(points=[[0, 0], [1, 1]], shape_type="line"), "type line"),
+    "voc box": ("a.xml", VOC.replace("<xmin>6</xmin>", ""), "bndbox"),
+    "voc turned": ("a.xml", VOC.replace("<xmin>6", "<xmin>60"), "empty"),
+    "cvat points": ("a.xml", CVAT.replace("<ellipse", '<points points="1,2"/><ellipse'), "type points"),
+    "cvat both": ("a.xml", CVAT.replace("</ann", '<track id="1"/></ann'), "tracks"),
     "cvat frame": (
         "a.xml",
         '<annotations><track><box frame="-1" xtl="1" ytl="1" xbr="2" ybr="2"/></track></annotations>',
-        "a frame is a whole number from 0, got -1",
+        "got -1",
     ),
-    "deid conditions": ("d", "contains Modality CT\ncoordinates 1,2,3,4", r"conditions \(contains …\) are not"),
-    "deid keep": ("d", "keepcoordinates 1,2,3,4", "names what is to stay"),
-    "deid short": ("d", "coordinates 1,2,3", "coordinates needs 4 numbers, got 1,2,3"),
-    "yolo pixels": ("a.txt", "0 200 100 50 60", "shares of width and height are needed"),
-    "yolo polygon": ("a.txt", "0 0.1 0.1 0.2 0.2 0.3 0.3 0.4", "pairs of numbers, got 7"),
-    "mask colour": ("a.png", None, "a mask is a grey or black and white PNG, this has the mode RGB"),
-    "mask cut": ("a.png", png(MASK)[:60], "not a whole PNG mask"),
+    "deid conditions": ("d", "contains Modality CT\ncoordinates 1,2,3,4", "(contains …)"),
+    "deid keep": ("d", "keepcoordinates 1,2,3,4", "keepcoordinates"),
+    "deid short": ("d", "coordinates 1,2,3", "got 1,2,3"),
+    "yolo pixels": ("a.txt", "0 200 100 50 60", "200 100 50 60"),
+    "yolo polygon": ("a.txt", "0 0.1 0.1 0.2 0.2 0.3 0.3 0.4", "got 7"),
+    "mask colour": ("a.png", None, "mode RGB"),
+    "mask cut": ("a.png", png(MASK)[:60], "whole PNG"),
 }
 
 
@@ -332,22 +333,21 @@ def test_what_is_malformed_gets_one_clear_line(name: str, tmp_path: Path) -> Non
         picture = io.BytesIO()
         Image.new("RGB", (4, 4), "red").save(picture, "PNG")
         content = picture.getvalue()
-    with pytest.raises(DippError, match=why) as error:
+    with refused(file, why):
         load(write(tmp_path, file, content))
-    assert "\n" not in str(error.value)
 
 
 def test_two_files_for_one_picture_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.json", own_file({"box": [0, 0, 3, 3]}))
     write(tmp_path, "b.json", own_file({"box": [0, 0, 3, 3]}))
-    with pytest.raises(DippError, match=r"a\.json and b\.json both declare regions for a\.jpg; keep one of them"):
+    with refused("regions", "a.json"):
         load(tmp_path)
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DippError, match="does not exist; name a file"):
+    with refused("regions", "exist"):
         load(tmp_path / "none.json")
-    with pytest.raises(DippError, match="is empty; name a folder"):
+    with refused("regions", remedy="folder"):
         load(tmp_path)
 
 
@@ -363,7 +363,7 @@ def test_a_new_format_is_a_module_and_a_line(tmp_path: Path, monkeypatch: pytest
             return Declarations(everywhere=Declared((Region(Box(left, top, right, bottom)),)))
 
     path = write(tmp_path, "r.txt", "corners 1 2 3 4")
-    with pytest.raises(DippError, match="no known format"):
+    with refused("r.txt"):
         load(path)
     monkeypatch.setitem(FORMATS, "corners", Corners())
     found = load(path).of(Path("any.png"))
@@ -441,34 +441,34 @@ def test_cells_of_a_column_mean_the_same(name: str) -> None:
     assert [region.kind for region in found.regions] == [kind]
     assert hidden[MASK].all()
     assert hidden.sum() <= MASK.sum() + 2 * (21 + 11) + 4  # a polygon touches the pixels along its outline
-    with pytest.raises(DippError, match="60×40"):
+    with refused("objects of row 0", "60×40"):
         found.placed((40, 60), 1, None)
 
 
 @pytest.mark.parametrize(
     ("cell", "line"),
     [
-        ("[", "text that is not JSON"),
-        (7, "boxes, objects with a bbox"),
-        ({"box": [5]}, "boxes, objects with a bbox"),
-        ([7], "a box or an object is needed"),
-        ([[5, 10, 20]], "4 numbers are needed"),
-        ([[5, 10, None, 10]], "a number is needed"),
-        ([[5, 10, 0, 10]], "is empty"),
-        ({"bbox": [[5, 10, 20, 10]], "category": [1, 2]}, "differ in length"),
-        ([{"category": 1}], "neither a bbox nor a segmentation"),
+        ("[", ("objects of row 3", "text")),
+        (7, ("objects of row 3", "objects")),
+        ({"box": [5]}, ("objects of row 3", "objects")),
+        ([7], ("objects of row 3", "object")),
+        ([[5, 10, 20]], ("objects of row 3",)),
+        ([[5, 10, None, 10]], ("objects of row 3", "None")),
+        ([[5, 10, 0, 10]], ("objects of row 3", "empty")),
+        ({"bbox": [[5, 10, 20, 10]], "category": [1, 2]}, ("objects of row 3", "objects")),
+        ([{"category": 1}], ("objects of row 3", "segmentation")),
         (
             [
                 {"segmentation": {"size": [2, 2], "counts": [0, 4]}},
                 {"segmentation": {"size": [1, 4], "counts": [0, 4]}},
             ],
-            "4×1",
+            ("objects of row 3", "4×1"),
         ),
-        (b"GIF89a", "not a whole PNG"),
+        (b"GIF89a", ("objects of row 3",)),
     ],
 )
-def test_malformed_cells(cell: Any, line: str) -> None:
-    with pytest.raises(DippError, match=f"^objects of row 3: .*{line}"):
+def test_malformed_cells(cell: Any, line: tuple[str, ...]) -> None:
+    with refused(*line):
         column.of("objects of row 3", cell, None, ())
 
 

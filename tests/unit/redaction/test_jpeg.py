@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.redaction import jpegs, opened, sampled, saved, scene
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -141,31 +142,30 @@ def changed(offset: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "it does not begin as one"),
-        (CONTENT[:200], "it ends early"),
-        (CONTENT[: len(CONTENT) // 2], "it ends early"),
-        (CONTENT[: len(CONTENT) // 2] + b"\xff\xd9", "it ends early"),
-        (CONTENT[:2] + b"\0" + CONTENT[2:], "a marker is missing"),
-        (frame(0xC3), "lossless, hierarchical or arithmetic"),
-        (frame(0xC9), "lossless, hierarchical or arithmetic"),
-        (changed(4, 12), "a JPEG of 8 bits is needed, this has 12"),
-        (changed(11, 0x51), "a sampling factor is not 1 to 4"),
-        (changed(11, 0x44), "more than 10 blocks"),
-        (changed(14, 0x31), "fractional chroma sampling"),
-        (changed(12, 3), "a quantisation table is missing"),
-        (saved(scene(), "JPEG")[:2] + b"\xff\xd9", "there is no picture in it"),
+        (b"", "begin"),
+        (CONTENT[:200], "early"),
+        (CONTENT[: len(CONTENT) // 2], "early"),
+        (CONTENT[: len(CONTENT) // 2] + b"\xff\xd9", "early"),
+        (CONTENT[:2] + b"\0" + CONTENT[2:], "missing"),
+        (frame(0xC3), "hierarchical"),
+        (frame(0xC9), "hierarchical"),
+        (changed(4, 12), "12"),
+        (changed(11, 0x51), "factor"),
+        (changed(11, 0x44), "10"),
+        (changed(14, 0x31), "fractional"),
+        (changed(12, 3), "missing"),
+        (saved(scene(), "JPEG")[:2] + b"\xff\xd9", "picture"),
     ],
 )
 def test_what_cannot_be_read_gets_one_clear_line(content: bytes, why: str) -> None:
-    with pytest.raises(DippError, match=why) as error:
+    with refused("image", why):
         coefficients.read(content)
-    assert "\n" not in str(error.value)
 
 
 def test_cmyk_is_refused() -> None:
     file = io.BytesIO()
     Image.new("CMYK", (16, 16)).save(file, "JPEG")
-    with pytest.raises(DippError, match="a JPEG in CMYK is not read; save it in RGB"):
+    with refused("image", "CMYK"):
         coefficients.read(file.getvalue())
 
 
