@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dipp.risk.likelihood import log_likelihoods
 from helpers.commands import Command
 from helpers.latent import SCHEDULERS, save
 from helpers.questions import CODING, question, questions_plan
@@ -36,7 +35,9 @@ from dipp.models.books import NAME, Books
 from dipp.models.latent import LatentDenoiser
 from dipp.planning.presets import DIFFC
 from dipp.planning.questions import Row
+from dipp.redaction import answers, paint
 from dipp.training import latents
+from experiments.people.likelihood import log_likelihoods
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = ((13, 11), (13, 11), (16, 16), (1, 3))
@@ -204,6 +205,14 @@ def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, u
     forged[count] += 1
     with pytest.raises(DippError, match="whole pictures alone"):
         Archive.from_bytes(bytes(forged) + checksum(bytes(forged)))
+
+
+def test_no_region_is_painted_or_asked(folder: Path) -> None:
+    """Neither unit is certified through a VAE, and latents are no colours, whatever their number of channels."""
+    with pytest.raises(DippError, match="painting needs a denoiser of pixels"):
+        paint.fill(paint.PAINT, str(folder), "cpu")
+    with pytest.raises(DippError, match="asking regions needs words of 3 channels"):
+        answers.denoiser_of(paint.grey, str(folder), "cpu")
 
 
 def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: LatentDenoiser) -> None:
