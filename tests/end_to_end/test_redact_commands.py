@@ -79,6 +79,18 @@ def test_several_pictures_go_to_a_folder(run: Command) -> None:
     np.testing.assert_array_equal(opened(Path("out/lake.png").read_bytes())[mask], scene(1)[mask])
 
 
+def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:
+    """A kind that was mistyped would otherwise stay visible without a word."""
+    entries = json.loads((street / "faces.json").read_text())
+    entries["pictures"][0]["regions"].append({"kind": "plate", "box": [1, 2, 9, 9]})
+    (street / "faces.json").write_text(json.dumps(entries))
+    arguments = ("redact", "street.jpg", "--regions", "faces.json", "--fill", "grey")
+    _, out, _ = run(*arguments, "-o", "a.jpg", "--kinds", "face,plates")
+    assert out.splitlines()[0].endswith("% of it; not hidden, by --kinds: 1 plate")
+    _, out, _ = run(*arguments, "-o", "b.jpg", "--kinds", "face,plate")
+    assert "not hidden" not in out
+
+
 def test_frames_of_a_track(run: Command, street: Path) -> None:
     for number in range(3):
         (street / f"{number}.png").write_bytes(saved(scene(number), "PNG"))

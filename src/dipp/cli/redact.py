@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,13 +77,13 @@ def redact(
     files.require_new(output, overwrite=overwrite)
     places = _targets(images, output, single=single)
     records = []
-    for path, place, one in zip(images, places, chosen, strict=True):
+    for path, place, one, given_for in zip(images, places, chosen, declared, strict=True):
         made = redactor.redact(path.name, read(path), one, place)
         place.parent.mkdir(exist_ok=True)
         made.save(place)
         records.append(made.record)
         if not as_json:
-            typer.echo(f"{place}: {_summary(made.record)}")
+            typer.echo(f"{place}: {_summary(made.record)}{_shown(given_for, one)}")
     typer.echo(json.dumps([record.facts for record in records]) if as_json else MISSED)
 
 
@@ -220,6 +221,14 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
         if target.exists() and any(one.exists() and target.samefile(one) for one in images):
             raise DippError("output", f"{target} is the original", "name another file or folder")
     return list(found)
+
+
+def _shown(declared: Declared | None, chosen: Declared) -> str:
+    """Return which declared regions stay as they are because their kinds were not chosen, in words."""
+    left = Counter(region.kind for region in declared.regions) if declared else Counter[str]()
+    left.subtract(region.kind for region in chosen.regions)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(left.items()) if count)
+    return f"; not hidden, by --kinds: {kinds}" if kinds else ""
 
 
 def _summary(record: Record) -> str:

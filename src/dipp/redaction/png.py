@@ -29,6 +29,13 @@ PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), 
 """Passes of Adam7: first row and column, steps of rows and columns."""
 LEVEL = 6
 """Level of compression by zlib."""
+SRGB, OTHER = b"\1\x0d\0\1", b"no profile"
+"""Colours as the chunk cICP states them: those of sRGB; and what stands for any others, which is no ICC profile."""
+USUAL = {
+    b"gAMA": (45455).to_bytes(4, "big"),
+    b"cHRM": b"".join(value.to_bytes(4, "big") for value in (31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)),
+}
+"""The gamma and the primaries that stand for sRGB."""
 
 Values = NDArray[Any]
 
@@ -66,7 +73,12 @@ def read(content: bytes) -> Raster:
 
 
 def _profile(chunks: dict[bytes, bytes]) -> bytes:
-    """Return the ICC profile of a file; empty for none."""
+    """Return the ICC profile of a file; empty for none. Colours that are stated in another way count as `OTHER`."""
+    if (told := chunks.get(b"cICP")) is not None:
+        return b"" if told == SRGB else OTHER
+    if b"iCCP" not in chunks and b"sRGB" not in chunks:
+        found = {name: chunks[name] for name in USUAL if name in chunks}
+        return b"" if all(USUAL[name] == body for name, body in found.items()) else OTHER
     _, _, packed = chunks.get(b"iCCP", b"").partition(b"\0")
     try:
         return zlib.decompressobj().decompress(packed[1:], 1 << 20) if packed else b""

@@ -192,6 +192,28 @@ def test_other_profiles_are_dropped_and_that_is_said() -> None:
         assert b"iCCP" not in made.content
 
 
+@pytest.mark.parametrize(
+    ("chunks", "said"),
+    [
+        ({b"gAMA": 45455}, False),
+        ({b"gAMA": 100000}, True),
+        ({b"gAMA": 100000, b"sRGB": None}, False),
+        ({b"cICP": (1, 13, 0, 1)}, False),
+        ({b"cICP": (12, 13, 0, 1)}, True),
+    ],
+)
+def test_colours_that_a_png_states_without_a_profile(chunks: dict[bytes, Any], said: bool) -> None:
+    """They are dropped, so the picture may look another way: that is said, as for profiles."""
+    content = saved(scene(), "PNG")
+    for name, value in chunks.items():
+        body = value.to_bytes(4, "big") if isinstance(value, int) else bytes(value or (0,))
+        chunk = len(body).to_bytes(4, "big") + name + body + zlib.crc32(name + body).to_bytes(4, "big")
+        content = content[:33] + chunk + content[33:]
+    made = grey(content)
+    assert made.content == grey(saved(scene(), "PNG")).content
+    assert said == any("taken for sRGB" in one for one in made.record.facts["certificate"]["assumptions"])
+
+
 # What is refused.
 
 
