@@ -340,6 +340,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photographs", type=Path)
     parser.add_argument("--count", type=int, default=4)
+    parser.add_argument("--sides", type=int, nargs="*", help="of photographs, compare cells of these sides alone")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sheet", type=Path)
     parser.add_argument("--cifar", action="store_true", help="the folder is CIFAR-10's")
@@ -363,7 +364,8 @@ def main() -> None:
     if arguments.out:
         pixels = crops(arguments.photographs, arguments.count)
         facts = {**provenance(), "photographs": len(pixels)}
-        compare(CASES, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)
+        cases = tuple(case for case in CASES if arguments.sides is None or case[0].square in arguments.sides)
+        compare(cases, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)
 
 
 def compare(
