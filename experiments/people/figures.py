@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ COLOURS = {
     "region": "#31a354",
 }
 OTHER = "#d94801"
+KINDS = ("naive", "parrot", "restoring", "likelihood")
+"""Kinds of attackers, by the first word of their names."""
 REGION = ("region, known", "region, other")
 """Probes of the claims about regions."""
 LINE, LETTER = 3.2, 0.19
@@ -42,14 +45,13 @@ def stage(store: Store) -> None:
 
 def tables(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Return the tables of the document: claims, who is recognised, what is read, what is guessed."""
-    regions = [_regions(found["claims"])] if any(_of(one, REGION[0]) for one in found["claims"]) else []
-    return [
-        _claims(found["claims"]),
-        *regions,
-        _faces(found["faces"]),
-        _text(found["text"]),
-        _guesses(found["guesses"]),
-    ]
+    makers = {
+        "claims": (_claims, _regions),
+        "faces": (_faces, _remains),
+        "text": (_text,),
+        "guesses": (_guesses,),
+    }
+    return [make(found[part]) for part, every in makers.items() for make in every if found[part]]
 
 
 def _paths(folder: Path, part: str) -> list[Path]:
@@ -76,7 +78,7 @@ def _claims(records: list[dict[str, Any]]) -> str:
     rows = []
     for record in sorted(records, key=lambda one: one["epsilon"]):
         (made,) = _of(record, "made")
-        last = [f"{_tenth(made['top-1'])} of {made['people']}", _tenth(made["bounds"][0])]
+        last = [f"{_tenth(made['top-1'])} of {made['people']}", _bound(made["bounds"][0])]
         rows.append([f"{record['epsilon']:g}", *_attacked(record, "known", "other"), *last])
     return _table(["ε", *ATTACKED, "made pictures", "their bound"], rows)
 
@@ -92,8 +94,9 @@ def _attacked(record: dict[str, Any], known: str, others: str) -> list[str]:
     (likelihood,), cells = _of(record, known), []
     for number, top in enumerate(("top-1", "top-5")):
         best = max(_of(record, others), key=lambda row: row[top])
-        bound = _tenth(likelihood["bounds"][number])
-        cells += [_tenth(likelihood[top]), f"{_tenth(best[top])} ({best['attacker']})", bound]
+        bound = _bound(likelihood["bounds"][number])
+        interval = f"; {_range(best['interval'])}" if top == "top-1" else ""
+        cells += [_tenth(likelihood[top]), f"{_tenth(best[top])} ({best['attacker']}{interval})", bound]
     return cells
 
 
@@ -102,8 +105,17 @@ def _of(record: dict[str, Any], probes: str) -> list[dict[str, Any]]:
     return [row for row in record["rows"] if row["probes"] == probes]
 
 
+def _range(interval: list[float]) -> str:
+    return " to ".join(f"{100 * end:.0f}" for end in interval)
+
+
 def _tenth(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def _bound(share: float) -> str:
+    """Return a bound in percent, rounded up."""
+    return f"{math.ceil(round(1000 * share, 6)) / 10:.1f} %"
 
 
 def _name(record: dict[str, Any]) -> str:
@@ -113,25 +125,57 @@ def _name(record: dict[str, Any]) -> str:
 
 
 def _faces(records: list[dict[str, Any]]) -> str:
+    """Return who is recognised: top-1 of the strongest attacker of each kind."""
     rows = []
-    for one in sorted(records, key=lambda record: -record["top-1 of the strongest"]):
-        best = max(one["attackers"], key=lambda name: one["attackers"][name]["top-1"])
-        naive = max(value["top-1"] for name, value in one["attackers"].items() if name.startswith("naive"))
-        low, high = one["attackers"][best]["interval"]
-        landmarks = one["landmarks"]
+    for one in _sorted(records):
+        attackers = one["attackers"]
+        best = max(attackers, key=lambda name: attackers[name]["top-1"])
         rows.append(
             [
-                _name(one),
-                _percent(naive),
-                f"{_percent(one['top-1 of the strongest'])} ({best}; {100 * low:.0f} to {100 * high:.0f})",
+                _marked(one),
+                *(_best(attackers, kind) for kind in KINDS),
+                _range(attackers[best]["interval"]),
+                _percent(one["top-5 of the strongest"]),
                 _percent(one["bound"]["top-1"]) if one["bound"] else "none",
+            ]
+        )
+    return _table(["method", *KINDS, "strongest: 95 %", "top-5", "bound"], rows)
+
+
+def _remains(records: list[dict[str, Any]]) -> str:
+    """Return what remains of the pictures, beside top-1 of the strongest attacker."""
+    rows = []
+    for one in _sorted(records):
+        landmarks, glasses = one["landmarks"], one.get("glasses")
+        rows.append(
+            [
+                _marked(one),
+                _percent(one["top-1 of the strongest"]),
                 f"{one['PSNR']:.1f}" if one["family"] != "clean" else "",
                 _percent(one["faces found"]),
                 f"{100 * landmarks['median']:.0f} % of {landmarks['pictures']}" if landmarks else "",
+                _percent(max(glasses.values())) if glasses else "",
             ]
         )
-    head = ["method", "naive", "strongest (95 %)", "bound", "PSNR", "faces found", "landmarks"]
-    return _table(head, rows)
+    return _table(["method", "top-1", "PSNR", "faces found", "landmarks", "glasses"], rows)
+
+
+def _marked(record: dict[str, Any]) -> str:
+    """Return a method's name, with a mark if its record is older than the attackers that all methods meet."""
+    return _name(record) + ("" if "glasses" in record else " †")
+
+
+def _sorted(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(records, key=lambda record: -record["top-1 of the strongest"])
+
+
+def _best(attackers: dict[str, dict[str, Any]], kind: str) -> str:
+    """Return top-1 of the strongest attacker of a kind, and which it is."""
+    own = {name.removeprefix(kind).strip(): one["top-1"] for name, one in attackers.items() if name.startswith(kind)}
+    if not own:
+        return ""
+    best = max(own, key=lambda name: own[name])
+    return _percent(own[best]) + (f" ({best})" if best else "")
 
 
 def _text(records: list[dict[str, Any]]) -> str:
@@ -150,7 +194,8 @@ def _guesses(records: list[dict[str, Any]]) -> str:
         rights = {s: [row["right"][s] for row in one["rows"] if row["right"][s] is not None] for s in ("1", side)}
         means = {s: float(np.mean(values)) if values else None for s, values in rights.items()}
         own = one["faces"] if one["family"] == "picture" else means[side]
-        rows.append([_name(one), f"{100 * one['bound']:.1f} %", _percent(means["1"]), _percent(own)])
+        bound = _bound(1 / (1 + math.exp(-one["epsilon"])))
+        rows.append([_name(one), bound, _percent(means["1"]), _percent(own)])
     return _table(["method", "bound", "a pixel or another", "a unit or another"], rows)
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.paths import ROOT
 from helpers.people import striped
+from PIL import Image
 
 import dipp
 from dipp.core.units import Cells
 from dipp.errors import DippError
 from dipp.risk.recognition import Pixels
-from experiments.people import figures, likelihood
+from experiments.people import faces, figures, glasses, likelihood
 from experiments.people.claims import ALARM
 from experiments.people.lines import line, matched
+from experiments.people.methods import Method, log_densities
 from experiments.people.restoring import Restorer
 
 FOUND = json.loads((ROOT / "experiments/people/results/results.json").read_text())
@@ -27,6 +30,13 @@ def test_no_attacker_is_above_the_bound() -> None:
     assert len(rows) * 2 * ALARM <= 1e-6, "the false alarm of all tests together"
     assert all(min(row["chances"]) > ALARM for row in rows)
     assert {record["epsilon"] for record in FOUND["claims"]} == {0.5, 1, 2, 3, 4}
+
+
+def test_made_pictures_reach_their_bound() -> None:
+    for row in (row for record in FOUND["claims"] for row in record["rows"] if row["probes"] == "made"):
+        assert row["exactly"] == pytest.approx(row["bounds"][0], abs=1e-4)
+        deviation = math.sqrt(row["exactly"] * (1 - row["exactly"]) / row["encodings"])
+        assert abs(row["top-1"] - row["exactly"]) < 6 * deviation, "right as often as the law of the draw says"
 
 
 def test_the_page_has_the_tables_of_the_record() -> None:
@@ -53,6 +63,43 @@ def test_a_restorer_comes_nearer_to_what_was_clean(people: Pixels) -> None:
 def test_who_knows_the_typeface_reads_a_clean_line() -> None:
     drawn = line("AB23", 12)
     assert matched(drawn, drawn.pixels) == "AB23"
+
+
+@pytest.mark.parametrize("coloured", [False, True])
+def test_dp_pix_tells_of_a_cell_what_its_epsilon_allows_and_no_more(coloured: bool) -> None:
+    method = Method("DP-Pix", 16, 8.0)
+    black, white = (np.full((1, 32, 32, 3), level, np.uint8) for level in (0, 255))
+    one_cell, grain = black.copy(), black.copy()
+    one_cell[:, :16, :16] = 255
+    grain[0, 31, 31, 0] = 1 if coloured else 0
+    candidates = np.concatenate([np.maximum(one, grain) for one in (black, one_cell)])
+    for released in (black, white):
+        first, second = log_densities(method, released, candidates)[0]
+        assert abs(first - second) == pytest.approx(8, rel=1e-3), "the largest change costs the whole ε"
+
+
+def test_glasses_are_told_by_what_others_wear() -> None:
+    rng, who = np.random.default_rng(0), np.repeat(np.arange(20), 3)
+    worn = who % 3 == 0
+    shown = rng.normal(size=(60, 30)) + 3 * worn[:, None]
+    assert glasses.right(shown, worn, who, shown, worn, who) > 0.95
+    of_people = np.eye(20)[who]
+    assert glasses.right(of_people, worn, who, of_people, worn, who) <= 0.5, "nothing is learnt from a person's own"
+
+
+def test_people_are_read_from_a_folder_for_each(tmp_path: Path) -> None:
+    for person, name in enumerate("ab"):
+        (tmp_path / name).mkdir()
+        for number in range(1, 11):
+            picture = Image.new("RGB", (250, 250), (person, number, 0))
+            picture.save(tmp_path / name / f"{name}_{number}.png")
+    found = faces.load(tmp_path)
+    assert found.pictures.shape == (2, 10, 250, 250, 3)
+    assert found.pictures[1, :, 0, 0].tolist() == [[1, number, 0] for number in range(1, 11)]
+    assert glasses.labels(found) is None
+    (tmp_path / "b" / "b_10.png").unlink()
+    with pytest.raises(DippError, match="10 pictures for each"):
+        faces.load(tmp_path)
 
 
 def test_the_likelihood_is_the_law_of_the_files() -> None:
