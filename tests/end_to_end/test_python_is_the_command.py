@@ -275,13 +275,17 @@ def test_decode(sides: Sides) -> None:
             with Image.open(out / f"{number:05d}.png") as opened:
                 assert opened.mode == ("L" if grey else "RGB")
                 np.testing.assert_array_equal(np.asarray(opened.convert("RGB")), picture)
-    for arguments in ({"noisy": True, "sample": True}, {"steps": 99}, {"calls": 0}, {"max_work": 1e-9}):
-        options = [text for name, value in arguments.items() for text in (f"--{name.replace('_', '-')}", value)]
-        options = [text for text in options if text is not True]
+    wrong: list[tuple[list[Any], dict[str, Any]]] = [
+        (["--noisy", "--sample"], {"noisy": True, "sample": True}),
+        (["--steps", 99], {"steps": 99}),
+        (["--calls", 0], {"calls": 0}),
+        (["--max-work", 1e-9], {"max_work": 1e-9}),
+    ]
+    for options, arguments in wrong:
         code, _, err = sides.run("decode", file, "-o", sides.folder / "no", "--model", sides.model, *options)
         assert code == 1
         with pytest.raises(dipp.DippError) as caught:
-            archive.decode(sides.model, **arguments)  # type: ignore[arg-type]
+            archive.decode(sides.model, **arguments)
         assert err.endswith(f"dipp: {caught.value}\n")
 
 
