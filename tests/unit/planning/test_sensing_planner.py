@@ -324,7 +324,7 @@ def test_presets_of_sensing() -> None:
 
 
 def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 32 with the final one for sharp, and at most 4 along the chain for swift, counted on a real network."""
+    """At most 20 with the final one for sharp, and at most 4 along the chain for swift, counted on a real network."""
     denoiser, table, calls = tiny_denoiser(), error_table(made_up_residuals()), list[int]()
     ask = type(denoiser)._predict
 
@@ -335,18 +335,17 @@ def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(denoiser), "_predict", counted)
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
     for name, most in (("sharp", 19), ("swift", 4)):
-        asked = []
-        for budget in (Budget.pure(1.0), Budget.pure(4.0), Budget.zcdp(2.0)):
-            plan = preset(name).planner(denoiser, table, budget).choose(budget).plan
-            codec = Codec(denoiser, plan, budget)
-            calls.clear()
-            made = codec.encode([picture])
-            asked.append(len(calls))
-            assert len(calls) == len(plan.steps) - 1, "the first step asks nothing"
-            calls.clear()
-            codec.decode(made, Decoding(calls=1))
-            assert len(calls) == len(plan.steps) <= most + 1, "a decoder repeats them, and asks once more"
-        assert max(asked) == most, "what is allowed is made use of"
+        budgets = (Budget.pure(1.0), Budget.pure(4.0), Budget.zcdp(2.0))
+        plans = [(preset(name).planner(denoiser, table, budget).choose(budget).plan, budget) for budget in budgets]
+        plan, budget = max(plans, key=lambda one: len(one[0].steps))
+        assert len(plan.steps) == most + 1, "what is allowed is made use of, and no more"
+        codec = Codec(denoiser, plan, budget)
+        calls.clear()
+        made = codec.encode([picture])
+        assert len(calls) == most, "the first step asks nothing"
+        calls.clear()
+        codec.decode(made, Decoding(calls=1))
+        assert len(calls) == most + 1, "a decoder repeats them, and asks once more"
 
 
 def test_a_table_without_residuals_gets_one_line() -> None:
