@@ -90,5 +90,5 @@ def _scores(learnt: Floats, worn: Labels, asked: Floats) -> Floats:
     weights = np.sqrt(np.where(worn, 0.5 / worn.mean(), 0.5 / (1 - worn.mean())))
     weighed = rows * weights[:, None]
     kernel = weighed @ weighed.T
-    kernel += RIDGE * np.trace(kernel) / len(kernel) * np.eye(len(kernel))
+    kernel += (RIDGE * np.trace(kernel) / len(kernel) + 1e-9) * np.eye(len(kernel))
     return np.asarray((asked - mean) @ weighed.T @ np.linalg.solve(kernel, weights * target))

@@ -85,6 +85,8 @@ def test_glasses_are_told_by_what_others_wear() -> None:
     assert glasses.right(shown, worn, who, shown, worn, who) > 0.95
     of_people = np.eye(20)[who]
     assert glasses.right(of_people, worn, who, of_people, worn, who) <= 0.5, "nothing is learnt from a person's own"
+    black = np.zeros((60, 30))
+    assert glasses.right(black, worn, who, black, worn, who) == 0.5
 
 
 def test_people_are_read_from_a_folder_for_each(tmp_path: Path) -> None:
