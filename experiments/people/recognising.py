@@ -23,8 +23,8 @@ from experiments.people.methods import METHODS, Method, denoiser, log_densities,
 from experiments.people.restoring import Restorer
 from experiments.people.store import Store
 
-DESCRIBED = 1
-"""Pictures of each person that dlib's network describes, in the gallery and among the probes: the first ones."""
+DESCRIBED = 50
+"""Pictures that dlib's network describes, of the gallery and of the probes: the first of each person, at least one."""
 RESTORED = (
     *(Method("blur", sigma) for sigma in (8, 16)),
     *(Method(family, 16, 8.0) for family in ("cells", "DP-Pix", "one shot")),
@@ -56,7 +56,7 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
     known, clean = _described(faces)
     described, copies = _seen(shown), _seen(protected)
     for kind, learnt in (("naive", known), ("parrot", copies)):
-        people = owners.reshape(-1, GALLERY)[:, :DESCRIBED].reshape(-1)
+        people = np.repeat(np.arange(faces.people), _each(faces.people))
         scores[f"{kind} dlib"] = nearest(_numbers(described), _numbers(learnt), people, faces.people)
     if method in RESTORED:
         restored = Restorer().fit(protected, gallery)
@@ -118,7 +118,13 @@ def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
 
 def _seen(pictures: Pixels) -> list[Face]:
     """Return what dlib says of pictures; the first ones of each person are described."""
-    return [descriptors.face(one, describe=number % GALLERY < DESCRIBED) for number, one in enumerate(pictures)]
+    each = _each(len(pictures) // GALLERY)
+    return [descriptors.face(one, describe=number % GALLERY < each) for number, one in enumerate(pictures)]
+
+
+def _each(people: int) -> int:
+    """Return how many pictures of each person are described."""
+    return max(1, min(GALLERY, DESCRIBED // people))
 
 
 def _glasses(
