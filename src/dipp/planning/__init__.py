@@ -4,7 +4,7 @@
 |---|---|
 | `table`, `residuals` | the public cost table of a denoiser, and its residuals on sensing chains |
 | `planner`, `knapsack` | along timesteps: the plans of fewest bits within a budget |
-| `sensing`, `tilts` | clipped sensing: the plan of the best picture within a budget and a rate; the largest tilts |
+| `sensing`, `tilts` | clipped sensing: the plan of the best picture within a budget and a rate; tilts and gains |
 | `levels` | at which resolution a step of sensing is predicted |
 | `questions` | questions to units: the plan of the best picture within a budget |
 | `regions` | questions to regions: how a budget is divided among draws |

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -45,7 +44,7 @@ from dipp.models.diffusion import NoiseSchedule
 from dipp.planning import levels
 from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats
 from dipp.planning.residuals import Residuals
-from dipp.planning.tilts import largest_tilt
+from dipp.planning.tilts import TINY, deviation, divergence, gain, largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
@@ -89,8 +88,6 @@ RATE_SLACK = 0.002
 """Share by which a plan may exceed a rate: pictures are not always whole groups."""
 SPARE = 1.08
 """Largest share of the expected bits that files took by a code whose indices differ in length: so a rate is kept."""
-TINY = 1e-8
-"""Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
 LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
 WORTH_SAYING = 0.25
@@ -317,10 +314,10 @@ class SensingPlanner:
         """The plan of one of the choices that were followed."""
         columns = (followed.clips, followed.gains, followed.sizes, followed.index_bits, followed.kls)
         steps, snr = list[SensingStep](), 0.0
-        for clip, gain, size, bits, kl in zip(*(one[number, : choice.steps].tolist() for one in columns), strict=True):
+        for clip, rise, size, bits, kl in zip(*(one[number, : choice.steps].tolist() for one in columns), strict=True):
             level = levels.level_at(snr, self.geometry.pixels) if self.coarse and steps else 0
-            steps.append(SensingStep(tilt, clip, gain, int(size), int(bits), choice.code.exponent_units(kl), level))
-            snr += gain
+            steps.append(SensingStep(tilt, clip, rise, int(size), int(bits), choice.code.exponent_units(kl), level))
+            snr += rise
         return Plan(Coding(Sign(period=self.geometry.channels * choice.groups), choice.code), tuple(steps))
 
     def _share(self, pad: float, tilt: float) -> float:
@@ -340,20 +337,3 @@ def _chunked(own: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
         spare = 1.0 if code.fixed_length else SPARE
         bits[who] = spare * chunks[who] * code.expected_bits(each[who], index_bits[who])
     return Chunked(size, index_bits, each, bits)
-
-
-def deviation(r: Floats) -> Floats:
-    """√E[r²] of rows of residuals."""
-    return np.asarray(np.sqrt(np.square(r).mean(axis=-1)), np.float64)
-
-
-def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> Floats:
-    """ΔSNR of a step that meets the residuals r and tilts them by θ, for rows of both; `share` is κ·φ."""
-    told = share * (r * np.tanh(theta)).mean(axis=-1)
-    return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
-
-
-def divergence(theta: Floats) -> Floats:
-    """(θ·tanh θ − ln cosh θ)/ln 2: bits that a coin tilted by θ says."""
-    log_cosh = theta + np.log1p(np.exp(-2 * theta)) - math.log(2)
-    return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)

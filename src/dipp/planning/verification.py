@@ -36,8 +36,9 @@ from dipp.planning.planner import short_floats
 from dipp.planning.presets import PRESETS
 from dipp.planning.questions import CODING, step_of, table
 from dipp.planning.residuals import Residuals
-from dipp.planning.sensing import CLIPS, CODES, deviation, gain
+from dipp.planning.sensing import CLIPS, CODES
 from dipp.planning.table import ErrorTable
+from dipp.planning.tilts import deviation, gain
 
 Floats = NDArray[np.float64]
 

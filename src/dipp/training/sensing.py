@@ -28,8 +28,9 @@ from dipp.core.steps import SensingStep
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import short_floats
 from dipp.planning.residuals import Residuals
-from dipp.planning.sensing import SEARCHES, deviation, divergence, gain
+from dipp.planning.sensing import SEARCHES
 from dipp.planning.table import slices
+from dipp.planning.tilts import deviation, divergence, gain
 
 if TYPE_CHECKING:
     import torch

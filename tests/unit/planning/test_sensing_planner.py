@@ -33,17 +33,9 @@ from dipp.planning import verification
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import NAMES, Residuals
-from dipp.planning.sensing import (
-    CLIPS,
-    CODES,
-    LEAST_GAIN,
-    RATE_SLACK,
-    WORTH_SAYING,
-    SensingPlanner,
-    divergence,
-)
+from dipp.planning.sensing import CLIPS, CODES, LEAST_GAIN, RATE_SLACK, WORTH_SAYING, SensingPlanner
 from dipp.planning.table import ErrorTable
-from dipp.planning.tilts import largest_tilt
+from dipp.planning.tilts import divergence, largest_tilt
 from dipp.planning.verification import check_gains, check_indices
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
