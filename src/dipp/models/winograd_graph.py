@@ -2,8 +2,8 @@
 
 ONNX Runtime convolves directly. Here the 3×3 convolutions of the large scales are Winograd's (`winograd` has the
 mathematics), written in ONNX's operators: transforms of tiles, and products of matrices between them. In WebAssembly a
-call takes two thirds of the processor time, and more memory. The file stores the weights as they are, and the runtime
-transforms them as it loads it.
+call takes less time, and more memory. The file stores the weights as they are, and the runtime transforms them as it
+loads it.
 
 Within a stage, a place of a tile of 4×4 pixels comes before all else: (4, 4, N, C, H/4, W/4). So a transform is a
 product with one small matrix, and what a tile needs of its neighbour is a slice, shifted by one tile.
