@@ -50,20 +50,33 @@ def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tupl
 
 
 def pooled_and_t5(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return CLIP's pooled output and the states of T5: FLUX."""
-    pooled = _clip(pipeline, "", prompt, device, "CLIPTextModel").pooler_output
+    """Return CLIP's pooled output, which reads the beginning of a long prompt alone, and the states of T5: FLUX."""
+    pooled = _clip(pipeline, "", prompt, device, "CLIPTextModel", whole=False).pooler_output
     found = _encoded(pipeline, "_2", prompt, device, "T5EncoderModel", "T5TokenizerFast", T5_TOKENS)
     return pooled, found.last_hidden_state
 
 
-def _clip(pipeline: Pipeline, which: str, prompt: str, device: torch.device, kind: str) -> Any:
-    return _encoded(pipeline, which, prompt, device, kind, "CLIPTokenizer", None)
+def _clip(pipeline: Pipeline, which: str, prompt: str, device: torch.device, kind: str, *, whole: bool = True) -> Any:
+    return _encoded(pipeline, which, prompt, device, kind, "CLIPTokenizer", None, whole=whole)
 
 
 def _encoded(
-    pipeline: Pipeline, which: str, prompt: str, device: torch.device, kind: str, tokens: str, length: int | None
+    pipeline: Pipeline,
+    which: str,
+    prompt: str,
+    device: torch.device,
+    kind: str,
+    tokens: str,
+    length: int | None,
+    *,
+    whole: bool = True,
 ) -> Any:
-    """Return the output of one text encoder for a prompt, cut or filled to `length` tokens or the tokenizer's own."""
+    """Return the output of one text encoder for a prompt, padded to `length` tokens or the tokenizer's own number.
+
+    Raises:
+        DippError: A component is broken, or the prompt has more tokens and is needed as a whole. A prompt that was cut
+            would be recorded with words that the network never read.
+    """
     try:
         import transformers
     except ImportError:
@@ -78,13 +91,11 @@ def _encoded(
     with _quiet(transformers.utils.logging):
         tokenizer, model = _both(pipeline, which, getattr(transformers, tokens), getattr(transformers, kind))
         with _refusing(pipeline, f"tokenizer{which}"):
-            given = tokenizer(
-                prompt,
-                padding="max_length",
-                max_length=length or min(tokenizer.model_max_length, model.config.max_position_embeddings),
-                truncation=True,
-                return_tensors="pt",
-            )
+            most = length or min(tokenizer.model_max_length, model.config.max_position_embeddings)
+            count = len(tokenizer(prompt).input_ids)
+            given = tokenizer(prompt, padding="max_length", max_length=most, truncation=True, return_tensors="pt")
+    if whole and count > most:
+        raise DippError("prompt", f"{pipeline.name} reads {most} tokens at most, got {count}", "shorten it")
     if int(given.input_ids.max()) >= model.config.vocab_size:
         raise DippError(
             "model", f"tokenizer{which} of {pipeline.name} is not that of its text encoder", "fetch it again"

@@ -19,6 +19,7 @@ import transformers
 from helpers.latent import CROSS, SCHEDULERS, kind_of, save
 from helpers.networks import ROUNDING
 from helpers.published import EXPECTED, MODELS
+from helpers.refusals import refused
 from safetensors.torch import load_file, save_file
 
 from dipp import models
@@ -451,6 +452,14 @@ def test_prompts(folders: dict[str, Path]) -> None:
         load(folders["plain"], "a cat")
     with pytest.raises(DippError, match="takes none"):
         models.load("embedded", prompt="a cat")
+
+
+@pytest.mark.parametrize(("name", "read", "cut"), [("sd1", 2, 40), ("xl", 2, 40), ("flux", 40, 600)])
+def test_a_prompt_that_would_be_cut_is_refused(folders: dict[str, Path], name: str, read: int, cut: int) -> None:
+    """CLIP's encoder of FLUX reads the beginning alone, by design; T5 reads the whole prompt."""
+    load(folders[name], " ".join(["cat"] * read)).prepare()
+    with refused("prompt", "tokens"):
+        load(folders[name], " ".join(["cat"] * cut)).prepare()
 
 
 def test_code_of_a_pipeline_is_never_run(spoiled: Path) -> None:
