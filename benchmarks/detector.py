@@ -14,6 +14,7 @@ annotated face lies: there may be a face that nobody annotated, or none.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree.ElementTree import parse
 
@@ -28,6 +29,8 @@ from dipp.redaction.detect import Found, Pixels
 SIZES = (50, 100, 400)
 FACES = 100
 """The first pictures of the collection are faces, all others are not."""
+Face = tuple[float, float, float, float]
+"""Left, top, width and height of an annotated face."""
 
 
 def scaled(picture: Pixels, size: int) -> Pixels:
@@ -36,9 +39,15 @@ def scaled(picture: Pixels, size: int) -> Pixels:
     return np.asarray(large.convert("RGB"))
 
 
-def covers(box: Found, left: float, top: float, width: float, height: float, share: float) -> bool:
-    """Return whether a box covers the middle of another one: a share of its width and of its height."""
+def _face(annotated: Mapping[str, str]) -> Face:
+    left, top, width, height = (float(annotated[name]) for name in ("left", "top", "width", "height"))
+    return left, top, width, height
+
+
+def covers(box: Found, face: Face, share: float) -> bool:
+    """Return whether a box covers the middle of a face: a share of its width and of its height."""
     _, x, y, across, down = box
+    left, top, width, height = face
     over, above = (1 - share) / 2 * width, (1 - share) / 2 * height
     return (
         x <= left + over and y <= top + above and x + across >= left + width - over and y + down >= top + height - above
@@ -48,7 +57,7 @@ def covers(box: Found, left: float, top: float, width: float, height: float, sha
 def covered(picture: Pixels) -> bool:
     """Return whether one box covers the middle of a picture."""
     height, width = picture.shape[:2]
-    return any(covers(box, 0, 0, width, height, 0.5) for box in detect.faces(picture))
+    return any(covers(box, (0, 0, width, height), 0.5) for box in detect.faces(picture))
 
 
 def annotated(folder: Path) -> dict[str, int]:
@@ -58,15 +67,12 @@ def annotated(folder: Path) -> dict[str, int]:
         for entry in parse(file).getroot().iter("image"):  # noqa: S314 - files that the caller chose
             with Image.open(folder / entry.attrib["file"]) as image:
                 boxes = detect.faces(np.asarray(image.convert("RGB")))
-            faces = [
-                tuple(float(one.attrib[name]) for name in ("left", "top", "width", "height"))
-                for one in entry.iter("box")
-            ]
+            faces = [_face(annotated.attrib) for annotated in entry.iter("box")]
             total["photographs"] += 1
             total["faces"] += len(faces)
-            total["found"] += sum(any(covers(box, *face, 0.5) for box in boxes) for face in faces)
-            total["whole"] += sum(any(covers(box, *face, 1.0) for box in boxes) for face in faces)
-            total["others"] += sum(not any(covers(box, *face, 0.5) for face in faces) for box in boxes)
+            total["found"] += sum(any(covers(box, face, 0.5) for box in boxes) for face in faces)
+            total["whole"] += sum(any(covers(box, face, 1.0) for box in boxes) for face in faces)
+            total["others"] += sum(not any(covers(box, face, 0.5) for face in faces) for box in boxes)
     return total
 
 
