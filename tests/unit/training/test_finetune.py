@@ -76,20 +76,22 @@ def test_answers_mean_what_receivers_take_them_for(finetune: Any) -> None:
     assert abs(float((index == 1).float().mean()) - right) < 5 * deviation
 
 
+@pytest.mark.slow
 def test_pictures_are_asked_one_question_after_the_other(finetune: Any) -> None:
     own = trainer(finetune)
     before = [one.clone() for one in own.mean.parameters()]
     met = set()
     own.begin()
-    for number in range(12):
-        if number == 4:
+    for number in range(6):
+        if number == 2:
             own.asker.make_later()
         met |= {group.number for group in own.groups}
-        assert math.isfinite(float(own.step(number / 12)))
+        assert math.isfinite(float(own.step(number / 6)))
     assert {0, 1} <= met
     assert any(not torch.equal(a, b) for a, b in zip(before, own.mean.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_checkpoint(finetune: Any, tmp_path: Path) -> None:
     first, second = trainer(finetune), trainer(finetune)
     first.run(1.0, 4, tmp_path / "checkpoint")
