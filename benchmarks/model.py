@@ -55,6 +55,7 @@ from dipp.codec import pictures
 from dipp.codec.pictures import Pixels
 from dipp.core.signal import to_signal
 from dipp.models import embedded, photonet, tiles
+from dipp.models.config import LARGEST_SNR
 from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import Evidence
 from dipp.training.validation import gaussian_psnr
@@ -101,7 +102,7 @@ def seams(pixels: Pixels) -> dict[str, float]:
     """A photograph at ε = 1, decoded as a whole and in tiles: errors near their borders, and differences."""
     height, width = pixels.shape[:2]
     codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", size=(height, width))
-    config = codec.denoiser.network.config  # type: ignore[attr-defined]
+    config = codec.denoiser.config  # type: ignore[attr-defined]
     near = np.zeros((height, width), bool)
     for place in itertools.chain.from_iterable(tiles.spans(height, config.stride, SEAM_SIDE)):
         near[max(0, place - SEAM_WIDTH) : place + SEAM_WIDTH] = 0 < place < height
@@ -128,22 +129,27 @@ def engines(denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
     from dipp.models.winograd import Winograd
 
     assert isinstance(denoiser, PhotoDenoiser)
-    network, snr = denoiser.network, torch.ones(1)
+    network, snr, config, weights = denoiser.network, torch.ones(1), denoiser.config, denoiser.weights
     x0 = torch.from_numpy(to_signal(pixels)).float().permute(2, 0, 1)[None]
     y = x0 + torch.randn(x0.shape, generator=torch.Generator().manual_seed(0))
-    y = y.contiguous(memory_format=torch.channels_last)
+    y = Evidence(y, 1.0).stacked(denoiser.planes, LARGEST_SNR).contiguous(memory_format=torch.channels_last)
+    told = y.contiguous().numpy()
 
     def half() -> Any:
         with torch.autocast("cpu", torch.bfloat16):
             return network(y, snr)
 
-    compiled, runtime, winograd = torch.compile(network, dynamic=False), Runtime(network), Winograd(network)
+    compiled, runtime, winograd = (
+        torch.compile(network, dynamic=False),
+        Runtime(config, weights),
+        Winograd(config, weights),
+    )
     ways: dict[str, Callable[[], Any]] = {
         "PyTorch, fp32": lambda: network(y, snr),
         "PyTorch, bf16": half,
         "torch.compile, fp32": lambda: compiled(y, snr),
-        "ONNX Runtime, fp32": lambda: runtime(y, 1.0),
-        "Winograd's convolutions, fp32": lambda: winograd(y, 1.0),
+        "ONNX Runtime, fp32": lambda: torch.from_numpy(runtime(told, 1.0)),
+        "Winograd's convolutions, fp32": lambda: torch.from_numpy(winograd(told, 1.0)),
     }
     with torch.inference_mode():
         exact = copy.deepcopy(network).double()(y.double(), snr.double()).clamp(-1, 1)

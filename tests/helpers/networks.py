@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from dipp.models.config import Config
 from dipp.models.diffusion import NoiseSchedule
-from dipp.models.network import Config, Network
+from dipp.models.network import Network
 from dipp.models.unet import UNetDenoiser
 
 IDENTITY = "ab" * 32
@@ -46,7 +49,7 @@ def linear_schedule() -> NoiseSchedule:
 def tiny_denoiser(channels: int = 3, size: int = 8) -> UNetDenoiser:
     """The network with that schedule, on the CPU."""
     network = tiny_network(channels, size).eval()
-    return UNetDenoiser(network, linear_schedule(), IDENTITY, torch.device("cpu"), channels, (size, size), 2)
+    return UNetDenoiser(linear_schedule(), IDENTITY, torch.device("cpu"), network, channels, (size, size), 2)
 
 
 SMALL = Config(channels=(8, 12, 16), down=(1, 1, 1), up=(2, 1), embedding=16)
@@ -61,3 +64,8 @@ def random_network(config: Config = SMALL, seed: int = 1) -> Network:
         for parameter in network.parameters():
             parameter.normal_(0, 0.7 / max(1, parameter[0].numel()) ** 0.5)
     return network.eval().requires_grad_(False)
+
+
+def weights_of(network: Network) -> dict[str, NDArray[np.float32]]:
+    """The weights of a network for photographs as its engines on the CPU take them."""
+    return {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}

@@ -190,6 +190,38 @@ def test_what_certificates_rest_on_needs_no_framework() -> None:
     assert run(LIGHT, json.dumps(["scipy"])) == ["scipy"]  # the check sees one
 
 
+COMMANDS = """
+import json, sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from dipp.cli.main import app
+
+place, used = Path(sys.argv[1]), []
+for side, plan in ((256, ["--preset", "swift"]), (40, ["--hide", "8x8"])):
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)).save(place / "a.png")
+    file, options = str(place / "a.dipp"), ["--overwrite", "--device", "cpu"]
+    for words in (
+        ["encode", str(place / "a.png"), "-o", file, "--epsilon", "8", *plan, "--no-odometer"],
+        ["info", file],
+        ["decode", file, "-o", str(place / "b.png")],
+    ):
+        app(words + options * (words[0] != "info"), standalone_mode=False)
+        used.append("torch" in sys.modules)
+print()
+print(json.dumps(used))
+"""
+
+
+def test_the_cpu_encodes_and_decodes_without_pytorch(tmp_path: Path) -> None:
+    """Small pictures and large ones, sensing and questions: loading PyTorch takes longer than most of them."""
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", COMMANDS, str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    assert json.loads(found.stdout.splitlines()[-1]) == [False] * 6
+
+
 # The public names.
 
 

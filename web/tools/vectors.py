@@ -48,11 +48,12 @@ from dipp.format.archive import Archive
 from dipp.format.header import checksum
 from dipp.format.release import Release
 from dipp.models.books import NAME, Book, Books
-from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.config import CHANNELS, PLAIN, Config
+from dipp.models.denoiser import Denoiser, Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
 from dipp.models.export import export
-from dipp.models.network import CHANNELS, PLAIN, Config, Network
+from dipp.models.network import Network
 from dipp.models.photonet import PhotoDenoiser
 from dipp.privacy.printing import upper
 from dipp.redaction import png
@@ -460,8 +461,10 @@ class Vectors:
                 network = Network(Config((8, 16), (1, 1), (1,), 8, planes=planes))
                 for weights in network.parameters():
                     torch.nn.init.normal_(weights, std=0.1)
+                weights = {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}
                 schedule = NoiseSchedule(np.linspace(0.99, 0.01, 50))
-                denoiser = PhotoDenoiser(network, schedule, hashlib.sha256(b"small").hexdigest(), torch.device("cpu"))
+                identity, config = hashlib.sha256(b"small").hexdigest(), network.config
+                denoiser = PhotoDenoiser(schedule, identity, Device("cpu"), config, weights)
                 views = [torch.randn(1, 3, 9, 14) for _ in range(2)]
             with tempfile.TemporaryDirectory() as folder:
                 export(denoiser, Path(folder) / "network.onnx")

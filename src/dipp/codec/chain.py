@@ -31,6 +31,7 @@ from dipp.codec.questions import Asked
 from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
+from dipp.core.arrays import Array, alike, library
 from dipp.core.channels import Channel
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -39,8 +40,6 @@ from dipp.errors import DippError
 from dipp.models import watch
 
 if TYPE_CHECKING:
-    import torch
-
     from dipp.models.denoiser import Denoiser
 
 KEPT_BYTES = 1 << 28
@@ -49,7 +48,7 @@ DEAL_BYTES = 16
 """Bytes that a deal takes for each coordinate."""
 
 Indices = NDArray[np.int64]
-Choose = Callable[["StepLayout", "torch.Tensor"], Indices]
+Choose = Callable[["StepLayout", Array], Indices]
 """(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""
 
 
@@ -139,9 +138,7 @@ class Chain:
         """How the state moves."""
         return trajectory(self.plan, self.denoiser, self.geometry, self.base)
 
-    def run(
-        self, images: Sequence[int], choose: Choose, steps: int | None = None
-    ) -> tuple[torch.Tensor, list[Indices]]:
+    def run(self, images: Sequence[int], choose: Choose, steps: int | None = None) -> tuple[Array, list[Indices]]:
         """Walk the first `steps` steps, by default all: return the state that both sides reach, and the indices."""
         state, chosen = self.trajectory.start(self.seed, self.geometry), []
         walked = self.plan.steps if steps is None else self.plan.steps[:steps]
@@ -149,23 +146,20 @@ class Chain:
             layout = self.layout(number, images, turn)
             watch.step(number)
             # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
-            x_hat = self.trajectory.predict(number, state, turn).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-            flat = x_hat.reshape(len(x_hat), -1)[:, _planes_of(layout, state.device)]
-            chosen.append(choose(layout, flat.expand(len(images), -1)))
+            x_hat = self.trajectory.predict(number, state, turn)
+            x_hat = library(x_hat).nan_to_num(x_hat, nan=0.0, posinf=0.0, neginf=0.0)
+            flat = x_hat.reshape(len(x_hat), -1)[:, alike(_planes_of(layout), x_hat)]
+            chosen.append(choose(layout, _expanded(flat, len(images))))
             state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]), turn)
-        return state.expand(len(images), -1, -1, -1), chosen
+        return _expanded(state, len(images)), chosen
 
-    def noise(self, layout: StepLayout, indices: Indices) -> torch.Tensor:
+    def noise(self, layout: StepLayout, indices: Indices) -> Array:
         """Return what is observed of the chosen candidates, (N, C, H, W), and 0 where the step does not touch."""
-        import torch
-
-        (height, width, channels), device = layout.geometry.shape, self.denoiser.device
-        if not layout.chunks.count:
-            return torch.zeros((len(indices), channels, height, width), device=device)
-        observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, device))
-        values = torch.as_tensor(observed, dtype=torch.float32, device=device).reshape(len(indices), -1)
-        noise = torch.zeros((len(indices), channels * height * width), device=device)
-        noise[:, _planes_of(layout, device)] = values
+        height, width, channels = layout.geometry.shape
+        noise = self.denoiser.placed(np.zeros((len(indices), channels * height * width), np.float32))
+        if layout.chunks.count:
+            observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, noise))
+            noise[:, alike(_planes_of(layout), noise)] = observed.reshape(len(indices), -1)
         return noise.reshape(-1, channels, height, width)
 
 
@@ -174,7 +168,8 @@ class SharedCandidates:
     """The public candidates of a step (`core.code.Shared`), on the device of the denoiser."""
 
     layout: StepLayout
-    device: torch.device
+    states: Array
+    """States of the denoiser: what is observed is of their library, and on their device."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -183,38 +178,40 @@ class SharedCandidates:
 
     def draws(self, indices: Indices) -> Any:
         """Return what the candidates have drawn; the backend is loaded here, since not every code needs it."""
-        law = self.layout.arithmetic.law
-        return scoring.backend(self.device.type).winners(law, self.layout.streams, self.layout.offsets, indices)
+        law, device = self.layout.arithmetic.law, getattr(self.states.device, "type", "cpu")
+        return scoring.backend(device).winners(law, self.layout.streams, self.layout.offsets, indices)
 
-    def noise(self, draws: Any) -> torch.Tensor:
+    def noise(self, draws: Any) -> Array:
         """Return the unit-variance noise of each draw."""
+        table = _samples(self.layout.arithmetic.channel, self.layout.arithmetic.law.group_size)
+        if isinstance(self.states, np.ndarray):
+            return table[draws]
         import torch
 
-        table = _samples(self.layout.arithmetic.channel, self.layout.arithmetic.law.group_size, self.device)
-        return table[torch.as_tensor(draws).to(torch.int64).to(self.device)]
+        return alike(table, self.states)[torch.as_tensor(draws).to(torch.int64).to(self.states.device)]
 
-    def means(self, indices: Indices) -> torch.Tensor:
+    def means(self, indices: Indices) -> Array:
         """Return what the candidates of a question mean for each coordinate, image after image."""
-        import torch
-
         own = self.layout
         if own.asked is None:
             raise DippError("means", "a question is needed, which has candidates of its own")
-        return torch.from_numpy(questions.observed(indices, own.chunks, own.first, own.geometry, own.asked))
+        return alike(questions.observed(indices, own.chunks, own.first, own.geometry, own.asked), self.states)
 
 
-def _planes_of(layout: StepLayout, device: torch.device) -> torch.Tensor:
+def _planes_of(layout: StepLayout) -> NDArray[np.int64]:
     """Return where the coordinates of the chunks, pixel·C + channel, lie in a state of planes (C, H, W)."""
-    import torch
-
     pixel, channel = np.divmod(layout.chunks.order, layout.geometry.channels)
-    return torch.from_numpy(channel * layout.geometry.pixels + pixel).to(device)
+    found: NDArray[np.int64] = channel * layout.geometry.pixels + pixel
+    return found
+
+
+def _expanded(values: Array, count: int) -> Array:
+    """Return values (N, …), of one image or of all, as those of all."""
+    return library(values).broadcast_to(values, (count, *values.shape[1:]))
 
 
 @functools.lru_cache(maxsize=8)
-def _samples(channel: Channel, group_size: int, device: torch.device) -> torch.Tensor:
+def _samples(channel: Channel, group_size: int) -> NDArray[np.float32]:
     """The unit-variance noise of every draw: of a bit, where a draw is shared by a group, or of 16."""
-    import torch
-
     draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
-    return torch.from_numpy(channel.sample(draws).astype(np.float32)).to(device)
+    return channel.sample(draws).astype(np.float32)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoding import EXPECTED, Decoding, End
 from dipp.codec.pictures import Pixels
 from dipp.codec.trajectory import trajectory
+from dipp.core.arrays import Array
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.errors import DippError, InconsistentError
@@ -24,9 +25,6 @@ from dipp.format.archive import Archive
 from dipp.format.release import Release
 from dipp.models import watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
-
-if TYPE_CHECKING:
-    import torch
 
 Sources = Archive | str | Path | Iterable[Archive | str | Path]
 """What is decoded: an archive, the path of a file, or an iterable of those."""
@@ -41,7 +39,7 @@ class IndexReader:
     counts: tuple[int, ...]
     """Chunks of each step."""
 
-    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:  # noqa: ARG002
+    def __call__(self, layout: StepLayout, x_hat: Array) -> Indices:  # noqa: ARG002
         """Return the columns of this round of the step."""
         first = sum(self.counts[: layout.number]) + layout.first
         return self.indices[:, first : first + layout.chunks.count]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,12 @@ from dipp.codec.chain import Chain
 from dipp.codec.pictures import Pixels, to_pixels
 from dipp.codec.trajectory import Trajectory
 from dipp.core import randomness
+from dipp.core.arrays import Array, alike
 from dipp.core.plan import Plan
 from dipp.errors import DippError
 from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser
 from dipp.privacy.budget import is_whole
-
-if TYPE_CHECKING:
-    import torch
 
 SAMPLE_CALLS = 8
 """Network calls to sample, by default. By looks (`benchmarks/looks.py`): at ε = 1, 3 calls hardly differ from the
@@ -95,9 +93,9 @@ class Decoding:
         trajectory: Trajectory,
         denoiser: Denoiser,
         steps: int,
-        state: torch.Tensor,
-        noise: Callable[[int, tuple[int, ...]], torch.Tensor],
-    ) -> torch.Tensor:
+        state: Array,
+        noise: Callable[[int, tuple[int, ...]], Array],
+    ) -> Array:
         """Return the picture of a state; `noise` has the public normals of ancestral sampling, of a given shape."""
         if self.noisy:
             return trajectory.noisy(steps, state)[0]
@@ -105,7 +103,7 @@ class Decoding:
         if calls == 1 and not self.ancestral:
             return trajectory.expected(steps, state)
 
-        def predict(x_t: torch.Tensor, t: int) -> torch.Tensor:
+        def predict(x_t: Array, t: int) -> Array:
             return denoiser.x0(x_t, t, fast=True)
 
         noisy, t = trajectory.noisy(steps, state)
@@ -124,13 +122,13 @@ class End(NamedTuple):
 
     chain: Chain
     steps: int
-    state: torch.Tensor
+    state: Array
     numbers: Sequence[int]
     """Numbers of the images."""
     grey: NDArray[np.bool_]
     """Which of them are grey."""
 
-    def noisy(self) -> tuple[torch.Tensor, int]:
+    def noisy(self) -> tuple[Array, int]:
         """Return the states x_t (N, C, H, W) of the noise schedule, and their timestep t."""
         return self.chain.trajectory.noisy(self.steps, self.state)
 
@@ -140,10 +138,8 @@ class End(NamedTuple):
         found = decoding.picture(self.chain.trajectory, denoiser, self.steps, self.state, self._noise)
         return to_pixels(denoiser.picture(found, self.chain.size), self.grey)
 
-    def _noise(self, s: int, shape: tuple[int, ...]) -> torch.Tensor:
+    def _noise(self, s: int, shape: tuple[int, ...]) -> Array:
         """Return public normals of the images, each of this shape, for ancestral sampling to timestep s."""
-        import torch
-
         seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
         drawn = np.stack([diffusion.normals(stream, shape) for stream in seeds])
-        return torch.from_numpy(drawn).to(self.state.device)
+        return alike(drawn, self.state)

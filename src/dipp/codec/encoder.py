@@ -22,6 +22,7 @@ from dipp.codec import questions
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoding import End
 from dipp.codec.pictures import Picture
+from dipp.core.arrays import Array, host
 from dipp.core.closest import Tally, Weights
 from dipp.core.plan import Plan
 from dipp.core.price import Observed, Terms
@@ -53,7 +54,7 @@ class Selector:
     tallies: dict[int, Tally] = field(default_factory=dict)
     """What was drawn for the questions that are not recorded yet, by number of the step."""
 
-    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
+    def __call__(self, layout: StepLayout, x_hat: Array) -> Indices:
         """Scores from the private pixels, an index a chunk from the scores."""
         indices = np.empty((len(self.pixels), 0), np.int64)
         if layout.chunks.count:
@@ -64,11 +65,11 @@ class Selector:
             self._record(layout, self._observed(layout))
         return indices
 
-    def read(self, layout: StepLayout, x_hat: torch.Tensor) -> Any:
+    def read(self, layout: StepLayout, x_hat: Array) -> Any:
         """Return what the code of the plan draws from: blocks if the step has candidates of its own, or scored ones."""
         return self.scored(layout, x_hat) if layout.asked is None else self.blocks(layout, x_hat)
 
-    def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
+    def blocks(self, layout: StepLayout, x_hat: Array) -> Blocks:
         """Return the blocks of a question: their content is private, from one look at the pixels.
 
         What is drawn of them is written down in the tally of the step, by the draw itself.
@@ -81,23 +82,21 @@ class Selector:
         if not isinstance(step, Question) or not isinstance(terms, Weights) or layout.asked is None:
             raise DippError("blocks", "a question with its candidates is needed")
         private = questions.coarse(self.pixels, layout.picture, self.plan.unit, step)
-        residuals = private[:, chunks.order] - x_hat.cpu().numpy()
+        residuals = private[:, chunks.order] - host(x_hat)
         tally = self.tallies.setdefault(layout.number, Tally())
         return questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms, tally)
 
-    def scored(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.Candidates:
+    def scored(self, layout: StepLayout, x_hat: Array) -> scoring.Candidates:
         """Return the scored candidates of a step that scores integer shifts."""
         on = partial(scoring.backend, self.device)
         return scoring.Candidates(self.task(layout, x_hat), on, self._terms(layout))
 
-    def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
+    def task(self, layout: StepLayout, x_hat: Array) -> scoring.ScoringTask:
         """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
         arithmetic, used = layout.arithmetic, self._observed(layout)
         private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
-            _minus(private, layout, x_hat)
-            if self.device == "cuda"
-            else private - arithmetic.centres(x_hat.cpu().numpy())
+            _minus(private, layout, x_hat) if self.device == "cuda" else private - arithmetic.centres(host(x_hat))
         )
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)
@@ -158,12 +157,12 @@ def encode_batch(
     return np.concatenate(chosen, axis=1), End(chain, len(chain.plan.steps), state, numbers, grey)
 
 
-def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> None:
+def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: Array) -> None:
     """Compute shifts of a device again by NumPy, of one image and of coordinates that the step's number picks."""
     image = layout.number % len(private)
     first = layout.number * CHECKED_SHIFTS % private.shape[1]
     place = (image, slice(first, first + CHECKED_SHIFTS))
-    again = layout.arithmetic.clipped(private[place] - layout.arithmetic.centres(x_hat[place].cpu().numpy()))
+    again = layout.arithmetic.clipped(private[place] - layout.arithmetic.centres(host(x_hat[place])))
     if not np.array_equal(shifts[place].cpu().numpy(), again):
         raise MiscomputedError(
             str(x_hat.device),
@@ -173,7 +172,7 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
         )
 
 
-def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
+def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: Array) -> torch.Tensor:
     """`private` less `Arithmetic.centres`, where the prediction lies, so that the host need not fetch it."""
     import torch
 

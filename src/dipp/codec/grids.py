@@ -6,16 +6,16 @@ picture itself is the grid that cuts at every pixel.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from dipp.core.arrays import Array, alike, host, library, single
 from dipp.core.geometry import Geometry
 from dipp.core.steps import BLOCK, ROUNDS
-
-if TYPE_CHECKING:
-    import torch
 
 Integers = NDArray[np.int64]
 
@@ -40,23 +40,26 @@ def squares(length: int, side: int) -> Integers:
     return np.minimum(np.arange(0, length + side, side), length)
 
 
-def averaged(values: torch.Tensor, side: int) -> torch.Tensor:
+def averaged(values: Array, side: int) -> Array:
     """Return the means of a picture's values (N, C, H, W) over squares, which the right and lower edges may cut off."""
-    import torch
+    for axis in (2, 3):
+        parts = [values[_part(axis, slice(first, None, side))] for first in range(side)]
+        sizes = np.diff(squares(values.shape[axis], side)).astype(np.float32)
+        found = parts[0] * _weights(1 / sizes, axis, values)
+        for part in parts[1:]:
+            found[_part(axis, slice(part.shape[axis]))] += part * _weights(1 / sizes[: part.shape[axis]], axis, values)
+        values = found
+    return values
 
-    return torch.nn.functional.avg_pool2d(values, side, ceil_mode=True, count_include_pad=False)
 
-
-def rounds(grid: Geometry, turns: int) -> torch.Tensor:
+def rounds(grid: Geometry, turns: int) -> NDArray[np.int64]:
     """Return in which of `turns` rounds each coarse pixel of a grid is asked, (H, W)."""
-    import torch
-
     pattern = np.array(ROUNDS[turns])
     row, column = (np.arange(side) // BLOCK % len(pattern) for side in (grid.height, grid.width))
-    return torch.from_numpy(pattern[row][:, column])
+    return pattern[row][:, column]
 
 
-def between(answers: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+def between(answers: Array, known: Array) -> Array:
     """Return answers, with the unknown ones predicted by the mean of those within reach, weighted by exp(−d²/16).
 
     Args:
@@ -66,14 +69,12 @@ def between(answers: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
     Returns:
         (N, C, H, W); coarse pixels without a known one within reach are 0.
     """
-    import torch
-
-    there = known.to(torch.float32)[None, None]
-    predicted = _spread(answers * there) / _spread(there).clamp_min(1e-6)
-    return torch.where(known, answers, predicted)
+    lib = library(answers)
+    there = lib.ones_like(answers[:1, :1]) * known
+    return lib.where(known, answers, _spread(answers * there) / _spread(there).clip(1e-6))
 
 
-def steadied(answers: torch.Tensor, odds: float) -> torch.Tensor:
+def steadied(answers: Array, odds: float) -> Array:
     """Return answers, with those of a block drawn towards its neighbours where a wrong answer is likely.
 
     Some draws give another word than the nearest one, and it shows as a speck. Let d be the mean squared difference of
@@ -85,58 +86,53 @@ def steadied(answers: torch.Tensor, odds: float) -> torch.Tensor:
         answers: (N, C, H, W).
         odds: Of a wrong answer to a right one, before it is known: from the law of the draws.
     """
-    import torch
-
-    batch, _, height, width = answers.shape
+    lib, (batch, _, height, width) = library(answers), answers.shape
     rows, columns = (-(-side // BLOCK) for side in (height, width))
-    room = _spread(torch.ones_like(answers[:1, :1])) - _within(torch.ones_like(answers[:1, :1]))
-    others = (_spread(answers) - _within(answers)) / room.clamp_min(1e-6)
-    squares = _blocks((answers - others).square())
-    sizes = _blocks(torch.ones_like(answers[:1])).sum((1, 3, 5))
-    distance = squares.sum((1, 3, 5)) / sizes
-    around = torch.nn.functional.pad(distance, (1, 1, 1, 1), value=torch.inf).unfold(1, 3, 1).unfold(2, 3, 1)
-    around = around.reshape(batch, rows, columns, 9)
-    around = torch.cat([around[..., :4], around[..., 5:]], -1).sort(-1).values
-    middle = ((around.isfinite().sum(-1) - 1) // 2).clamp_min(0)
-    usual = around.gather(-1, middle[..., None])[..., 0] + LEAST_USUAL
-    kept = 1 / (1 + odds * SUSPICION * (distance / usual).square())
-    kept = kept.repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)[:, None, :height, :width]
-    return torch.where(kept < 1, others + kept * (answers - others), answers)
+    ones = lib.ones_like(answers[:1])
+    room = _spread(ones[:, :1]) - _within(ones[:, :1])
+    others = (_spread(answers) - _within(answers)) / room.clip(1e-6)
+    distance = host(_blocks((answers - others) ** 2).sum((1, 3, 5)) / _blocks(ones).sum((1, 3, 5)))
+    padded = np.pad(distance, ((0, 0), (1, 1), (1, 1)), constant_values=np.inf)
+    around = sliding_window_view(padded, (3, 3), (1, 2)).reshape(batch, rows, columns, 9)
+    around = np.sort(np.delete(around, 4, axis=-1), axis=-1)
+    middle = ((np.isfinite(around).sum(-1) - 1) // 2).clip(0)
+    usual = np.take_along_axis(around, middle[..., None], -1)[..., 0] + LEAST_USUAL
+    share = (1 / (1 + odds * SUSPICION * (distance / usual) ** 2)).astype(np.float32)
+    kept = alike(share.repeat(BLOCK, 1).repeat(BLOCK, 2)[:, None, :height, :width], answers)
+    return lib.where(kept < 1, others + kept * (answers - others), answers)
 
 
-def _spread(values: torch.Tensor) -> torch.Tensor:
+def _spread(values: Array) -> Array:
     """Return the sums (N, C, H, W) of the values within reach of each coarse pixel, weighted by exp(−d²/16)."""
-    import torch
+    for axis in (2, 3):
+        length, found = values.shape[axis], values * 0
+        for distance in range(1 - min(REACH + 1, length), min(REACH + 1, length)):
+            weight = math.exp(-((distance / BLOCK) ** 2))
+            here, there = (slice(max(0, one), length - max(0, -one)) for one in (-distance, distance))
+            found[_part(axis, here)] += weight * values[_part(axis, there)]
+        values = found
+    return values
 
-    distance = torch.arange(-REACH, REACH + 1, device=values.device, dtype=torch.float32)
-    weights = torch.exp(-((distance / BLOCK) ** 2))
-    flat = values.reshape(-1, 1, *values.shape[-2:])
-    flat = torch.nn.functional.conv2d(flat, weights[None, None, :, None], padding=(REACH, 0))
-    return torch.nn.functional.conv2d(flat, weights[None, None, None], padding=(0, REACH)).reshape(values.shape)
 
-
-def _within(values: torch.Tensor) -> torch.Tensor:
+def _within(values: Array) -> Array:
     """Return the part of `_spread` that comes from the block of each coarse pixel itself."""
-    import torch
-
-    place = torch.arange(BLOCK, device=values.device, dtype=torch.float32)
-    weights = torch.exp(-(((place[:, None] - place) / BLOCK) ** 2))
-    sums = torch.einsum("nchiwj,ki,lj->nchkwl", _blocks(values), weights, weights)
+    place = np.arange(BLOCK)
+    weights = alike(np.exp(-(((place[:, None] - place) / BLOCK) ** 2)).astype(np.float32), values)
+    sums = library(values).einsum("nchiwj,ki,lj->nchkwl", _blocks(values), weights, weights)
     height, width = sums.shape[2] * BLOCK, sums.shape[4] * BLOCK
     return sums.reshape(*values.shape[:2], height, width)[..., : values.shape[2], : values.shape[3]]
 
 
-def _blocks(values: torch.Tensor) -> torch.Tensor:
+def _blocks(values: Array) -> Array:
     """Return values (N, C, H, W) as (N, C, rows, `BLOCK`, columns, `BLOCK`) of blocks, 0 beyond the edges."""
-    import torch
-
-    height, width = values.shape[-2:]
-    padded = torch.nn.functional.pad(values, (0, -width % BLOCK, 0, -height % BLOCK))
-    rows, columns = (side // BLOCK for side in padded.shape[-2:])
+    height, width = values.shape[2:]
+    rows, columns = (-(-side // BLOCK) for side in (height, width))
+    padded = alike(np.zeros((*values.shape[:2], rows * BLOCK, columns * BLOCK), np.float32), values)
+    padded[..., :height, :width] = values
     return padded.reshape(*values.shape[:2], rows, BLOCK, columns, BLOCK)
 
 
-def interpolated(values: torch.Tensor, source: Cuts, onto: Cuts) -> torch.Tensor:
+def interpolated(values: Array, source: Cuts, onto: Cuts) -> Array:
     """Interpolate values of one grid at the centres of another's, by Catmull and Rom's cubic, clipped to [−1, 1].
 
     Args:
@@ -146,12 +142,10 @@ def interpolated(values: torch.Tensor, source: Cuts, onto: Cuts) -> torch.Tensor
     """
     for axis, (cuts, wanted) in enumerate(zip(source, onto, strict=True)):
         values = _along(values, 2 + axis, cuts, wanted)
-    return values.clamp(-1, 1)
+    return values.clip(-1, 1)
 
 
-def _along(values: torch.Tensor, axis: int, cuts: Integers, wanted: Integers) -> torch.Tensor:
-    import torch
-
+def _along(values: Array, axis: int, cuts: Integers, wanted: Integers) -> Array:
     if np.array_equal(cuts, wanted):
         return values
     centres, targets = ((edges[:-1] + edges[1:]) / 2 for edges in (cuts, wanted))
@@ -160,25 +154,32 @@ def _along(values: torch.Tensor, axis: int, cuts: Integers, wanted: Integers) ->
     width = np.ones_like(targets) if last == 0 else centres[np.minimum(left + 1, last)] - centres[left]
     t = np.clip((targets - centres[left]) / width, 0, 1)
     taps = (-t + 2 * t**2 - t**3, 2 - 5 * t**2 + 3 * t**3, t + 4 * t**2 - 3 * t**3, -(t**2) + t**3)
-    shape = [1] * values.ndim
-    shape[axis] = -1
-    found = torch.zeros((), device=values.device)
+    found: Array = 0
     for offset, tap in zip((-1, 0, 1, 2), taps, strict=True):
-        places = torch.from_numpy(np.clip(left + offset, 0, last)).to(values.device)
-        weight = torch.from_numpy((tap / 2).astype(np.float32)).to(values.device)
-        found = found + values.index_select(axis, places).mul_(
-            weight.reshape(shape)
-        )  # of large pictures, one copy less
+        part = values[_part(axis, alike(np.clip(left + offset, 0, last), values))]
+        part *= _weights((tap / 2).astype(np.float32), axis, values)
+        part += found  # of large pictures, one copy less
+        found = part
     return found
 
 
-def pooled(values: torch.Tensor, onto: Cuts) -> torch.Tensor:
-    """Return the means (N, C, rows, columns) of a picture's values (N, C, H, W) over the coarse pixels of a grid."""
-    import torch
+def _part(axis: int, places: Any) -> tuple[Any, ...]:
+    """Return the index of some places along an axis."""
+    return (*(slice(None),) * axis, places)
 
-    for axis, cuts in enumerate(onto):
-        sums = torch.nn.functional.pad(values.movedim(2 + axis, -1).double().cumsum(-1), (1, 0))
-        sizes = torch.from_numpy(np.diff(cuts).astype(np.float32)).to(values.device)
-        places = torch.from_numpy(cuts).to(values.device)
-        values = (sums.index_select(-1, places).diff(dim=-1) / sizes).float().movedim(-1, 2 + axis)
-    return values
+
+def _weights(values: NDArray[np.float32], axis: int, other: Array) -> Array:
+    """Return weights along an axis of another array, which they are multiplied with."""
+    return alike(values.reshape(-1, *(1,) * (other.ndim - 1 - axis)), other)
+
+
+def pooled(values: Array, onto: Cuts) -> Array:
+    """Return the means (N, C, rows, columns) of a picture's values (N, C, H, W) over the coarse pixels of a grid."""
+    for axis, cuts in enumerate(onto, 2):
+        sums = alike(np.zeros([length + (i == axis) for i, length in enumerate(values.shape)]), values)
+        sums[_part(axis, slice(1, None))] = values
+        sums = sums.cumsum(axis)
+        ends = (sums[_part(axis, alike(places, values))] for places in (cuts[1:], cuts[:-1]))
+        found = next(ends) - next(ends)
+        values = found * _weights(1 / np.diff(cuts), axis, values)
+    return single(values)

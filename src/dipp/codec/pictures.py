@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import re
 import threading
@@ -35,7 +36,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +44,11 @@ from PIL import Image, ImageOps
 
 from dipp.codec import dicom
 from dipp.codec.dicom import Dicom
+from dipp.core.arrays import Array, host
 from dipp.core.signal import to_levels
 from dipp.core.window import FULL, Window
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
-
-if TYPE_CHECKING:
-    import torch
 
 Pixels = NDArray[np.uint8]
 
@@ -330,23 +329,20 @@ def each(images: Any) -> Iterator[Any]:
         )
 
 
-def to_pixels(x: torch.Tensor, grey: NDArray[np.bool_] | None = None) -> Pixels:
+def to_pixels(x: Array, grey: NDArray[np.bool_] | None = None) -> Pixels:
     """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C); what is not a number is mid-grey.
 
     `grey` says which pictures are grey: their channels, which are views of one value, are averaged, and come out equal.
     """
-    rows = max(1, LEVELS_AT_ONCE // max(1, x[:, :, :1].numel()))
+    rows = max(1, LEVELS_AT_ONCE // max(1, math.prod(x.shape[:2]) * x.shape[3]))
     firsts = range(0, x.shape[2], rows)
-    return np.concatenate([_levels(x[:, :, first : first + rows], grey) for first in firsts], axis=1)
+    return np.concatenate([_levels(host(x[:, :, first : first + rows]), grey) for first in firsts], axis=1)
 
 
-def _levels(x: torch.Tensor, grey: NDArray[np.bool_] | None) -> Pixels:
+def _levels(x: NDArray[Any], grey: NDArray[np.bool_] | None) -> Pixels:
     """Return some rows of states as eight-bit pixels."""
-    x = x.float().nan_to_num(nan=0.0)
+    x = np.nan_to_num(x.astype(np.float32, copy=False), nan=0.0)
     if grey is not None and grey.any():
-        import torch
-
-        chosen = torch.from_numpy(grey).to(x.device)[:, None, None, None]
-        x = x.where(~chosen, x.mean(dim=1, keepdim=True))
-    pixels: Pixels = to_levels(x).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
+        x = np.where(grey[:, None, None, None], x.mean(axis=1, keepdims=True), x)
+    pixels: Pixels = to_levels(x).transpose(0, 2, 3, 1).astype(np.uint8)
     return pixels

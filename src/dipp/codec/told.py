@@ -9,7 +9,6 @@ Pixels outside the regions are those of the painted picture, to the bit. Everyth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.pictures import Pixels
 from dipp.codec.questions import Asked
 from dipp.codec.trajectory import Trajectory
+from dipp.core.arrays import Array, host
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.regions import Place, Regions
@@ -26,9 +26,6 @@ from dipp.core.signal import to_signal
 from dipp.core.steps import Question
 from dipp.errors import DippError
 from dipp.models.denoiser import Denoiser
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FALL = 0.5
 """Coarse pixels within which what was told falls to nothing at the edge of a region."""
@@ -43,18 +40,16 @@ class Told(Trajectory):
     base: Pixels | None = field(repr=False)
     """The painted picture (H, W, C)."""
 
-    def start(self, seed: bytes, geometry: Geometry) -> Tensor:  # noqa: ARG002
+    def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
         """Return nothing told, on the grid of the first question."""
-        import torch
-
         rows, columns, channels = self._grid(0).shape
-        return torch.zeros((1, channels, rows, columns), device=self.denoiser.device)
+        return self.denoiser.placed(np.zeros((1, channels, rows, columns), np.float32))
 
     def asked(self, seed: bytes, number: int, turn: int) -> Asked:
         """Return the candidates of a question: words of the model's books, or random signs."""
         return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
-    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
+    def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
         """Return the painted coarse pixels, plus what was told at the last division."""
         painted = self._painted(number)
         if not number:
@@ -62,7 +57,7 @@ class Told(Trajectory):
         told, (before, after) = state - self._painted(number - 1), (self._parts(one) for one in (number - 1, number))
         return painted + _stacked(resampled(_apart(told), before, after, after))
 
-    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
+    def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
         """Return the prediction plus what the answers add."""
         return x_hat + noise
 
@@ -72,25 +67,23 @@ class Told(Trajectory):
             "regions", "only their expected picture can be decoded", "leave out noisy, sample and ancestral"
         )
 
-    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
+    def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
         """Raise: answers about regions have no noisy picture."""
         return state, self.timestep(steps)
 
-    def expected(self, steps: int, state: Tensor) -> Tensor:
+    def expected(self, steps: int, state: Array) -> Array:
         """Return the painted picture plus what was told."""
-        import torch
-
         picture = to_signal(self._base.astype(np.float64)).astype(np.float32)
         if steps:
             told, parts = _apart(state - self._painted(steps - 1)), self._parts(steps - 1)
             more, asked = np.zeros_like(picture), np.zeros((*picture.shape[:2], 1), np.float32)
             for place, own in zip(self._unit.places, told, strict=True):
-                values = resampled(own[None], parts, place.height, place.width)[0].permute(1, 2, 0).cpu().numpy()
+                values = host(resampled(own[None], parts, place.height, place.width)[0]).transpose(1, 2, 0)
                 inside = place.inside[..., None].astype(np.float32)
                 more[place.part] += inside * fading(place, parts, picture.shape[:2])[..., None] * values
                 asked[place.part] += inside
             picture += more / np.maximum(asked, 1)  # places of one unit may overlap
-        return torch.from_numpy(picture.clip(-1, 1)).permute(2, 0, 1)[None].to(self.denoiser.device)
+        return self.denoiser.placed(picture.clip(-1, 1).transpose(2, 0, 1)[None])
 
     @property
     def _unit(self) -> Regions:
@@ -115,16 +108,14 @@ class Told(Trajectory):
     def _grid(self, number: int) -> Geometry:
         return self._step(number).grid(self._unit, Geometry.of(self._base.shape))[1]
 
-    def _painted(self, number: int) -> Tensor:
+    def _painted(self, number: int) -> Array:
         """Return the coarse pixels of the painted picture on the grid of a step."""
-        import torch
-
         geometry, step = Geometry.of(self._base.shape), self._step(number)
         flat = questions.coarse(self._base.reshape(1, -1), geometry, self._unit, step)
-        return torch.from_numpy(flat.reshape(1, *self._grid(number).shape)).permute(0, 3, 1, 2).to(self.denoiser.device)
+        return self.denoiser.placed(flat.reshape(1, *self._grid(number).shape).transpose(0, 3, 1, 2))
 
 
-def resampled(told: Tensor, parts: int, rows: int, columns: int) -> Tensor:
+def resampled(told: Array, parts: int, rows: int, columns: int) -> Array:
     """Return what was told of places (N, C, parts, parts) at the centres of rows and columns of equal size."""
     # In parts of a pixel, so that the cuts are whole. Half of it, because what is interpolated is clipped to [−1, 1].
     source = Cuts(np.arange(parts + 1) * rows, np.arange(parts + 1) * columns)
@@ -156,13 +147,13 @@ def fading(place: Place, parts: int, shape: tuple[int, ...]) -> NDArray[np.float
     return np.asarray(np.clip((distance - 0.5) / reach, 0, 1), np.float32)
 
 
-def _apart(stack: Tensor) -> Tensor:
+def _apart(stack: Array) -> Array:
     """Return coarse pictures that stand one below the other (1, C, N·parts, parts) as (N, C, parts, parts)."""
     _, channels, rows, parts = stack.shape
-    return stack.reshape(channels, rows // parts, parts, parts).transpose(0, 1)
+    return stack.reshape(channels, rows // parts, parts, parts).swapaxes(0, 1)
 
 
-def _stacked(pictures: Tensor) -> Tensor:
+def _stacked(pictures: Array) -> Array:
     """Return coarse pictures (N, C, parts, parts) one below the other, as (1, C, N·parts, parts)."""
     count, channels, parts, _ = pictures.shape
-    return pictures.transpose(0, 1).reshape(1, channels, count * parts, parts)
+    return pictures.swapaxes(0, 1).reshape(1, channels, count * parts, parts)

@@ -34,7 +34,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from dipp.codec import questions
 from dipp.codec.grids import Cuts, averaged, between, interpolated, pooled, rounds, squares, steadied
 from dipp.codec.pictures import Pixels
 from dipp.codec.questions import Asked
+from dipp.core.arrays import Array, alike, library
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.steps import WORDS, Question, SensingStep, Step
@@ -49,15 +49,12 @@ from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence, answered
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 class Trajectory(ABC):
     """The public states of a plan on a denoiser."""
 
     @abstractmethod
-    def start(self, seed: bytes, geometry: Geometry) -> Tensor:
+    def start(self, seed: bytes, geometry: Geometry) -> Array:
         """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
 
     def asked(self, seed: bytes, number: int, turn: int) -> Asked | None:  # noqa: ARG002
@@ -65,11 +62,11 @@ class Trajectory(ABC):
         return None
 
     @abstractmethod
-    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:
+    def predict(self, number: int, state: Array, turn: int = 0) -> Array:
         """Return x̂0 before a round of step `number`, on the step's grid."""
 
     @abstractmethod
-    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:
+    def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:
         """Return the state after a round of step `number`."""
 
     @abstractmethod
@@ -77,11 +74,11 @@ class Trajectory(ABC):
         """Return the timestep of the noise schedule after `steps` steps."""
 
     @abstractmethod
-    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
+    def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
         """Return the state after `steps` steps as x_t of the noise schedule, and its timestep, for samplers."""
 
     @abstractmethod
-    def expected(self, steps: int, state: Tensor) -> Tensor:
+    def expected(self, steps: int, state: Array) -> Array:
         """Return the expected picture after `steps` steps: one call of the denoiser."""
 
 
@@ -96,19 +93,16 @@ class Diffusion(Trajectory):
         for step in self.steps:
             self.denoiser.schedule.require_gain(step.start, step.end, step.snr_gain)
 
-    def start(self, seed: bytes, geometry: Geometry) -> Tensor:
+    def start(self, seed: bytes, geometry: Geometry) -> Array:
         """Return x_T, from the common randomness alone."""
-        import torch
-
         shape = geometry.channels, geometry.height, geometry.width
-        drawn = self.denoiser.schedule.first * torch.from_numpy(diffusion.start(seed, shape))
-        return drawn[None].to(self.denoiser.device)
+        return self.denoiser.placed(np.float32(self.denoiser.schedule.first) * diffusion.start(seed, shape)[None])
 
-    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
+    def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
         """x̂0 at the step's first timestep."""
         return self.denoiser.x0(state, self.steps[number].start)
 
-    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
+    def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
         """x_s = μ_p + σ(s, t)·z."""
         step = self.steps[number]
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
@@ -117,11 +111,11 @@ class Diffusion(Trajectory):
         """Return the timestep at which the last of them ends."""
         return (self.steps[0].start, *(step.end for step in self.steps))[steps]
 
-    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
+    def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
         """The state itself."""
         return state, self.timestep(steps)
 
-    def expected(self, steps: int, state: Tensor) -> Tensor:
+    def expected(self, steps: int, state: Array) -> Array:
         """x̂0 at the timestep that was reached."""
         return self.denoiser.x0(*self.noisy(steps, state), fast=True)
 
@@ -137,15 +131,13 @@ class Sensing(Trajectory):
         """Return the SNR after `steps` steps: the exact sum of their gains."""
         return math.fsum(step.snr_gain for step in itertools.islice(self.steps, steps))
 
-    def start(self, seed: bytes, geometry: Geometry) -> Tensor:  # noqa: ARG002
+    def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
         """Return mid-grey, at SNR 0."""
-        import torch
-
         planes = 3 if self._told else 1
         shape = 1, planes * geometry.channels, geometry.height, geometry.width
-        return torch.from_numpy(np.zeros(shape, np.float32)).to(self.denoiser.device)
+        return self.denoiser.placed(np.zeros(shape, np.float32))
 
-    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
+    def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
         """Mid-grey at first, then the denoiser's prediction at the SNR so far and at the step's resolution."""
         y, snr, side = self._parts(state)[0], self.snr(number), 1 << self.steps[number].level
         if side == 1 or not number:
@@ -153,38 +145,38 @@ class Sensing(Trajectory):
         answer = self.denoiser.predict(Evidence(averaged(y, side), snr * side**2))
         return interpolated(answer, *(Cuts(*(squares(length, s) for length in y.shape[2:])) for s in (side, 1)))
 
-    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:  # noqa: ARG002
+    def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
         """The precision-weighted mean: see the module's text."""
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
         y, *told = self._parts(state)
-        found = (math.sqrt(gain) / total) * noise  # of all images: state and prediction may be shared in the first step
-        found.add_(x_hat, alpha=gain / total).add_(y, alpha=before / total)
+        # Of all images: state and prediction may be shared in the first step.
+        found = (math.sqrt(gain) / total) * noise
+        found += (gain / total) * x_hat
+        found += (before / total) * y
         if not told:
             return found
-        import torch
-
         compared, answers = told
-        touched = noise != 0
-        compared = torch.where(~touched & (answers != 0), compared, x_hat)
-        answers = torch.where(touched, answered(noise, gain, before), answers)
-        return torch.cat([found, compared, answers], 1)
+        touched, lib = noise != 0, library(state)
+        compared = lib.where(~touched & (answers != 0), compared, x_hat)
+        answers = lib.where(touched, answered(noise, gain, before), answers)
+        return lib.concatenate([found, compared, answers], 1)
 
     def timestep(self, steps: int) -> int:
         """The one whose SNR is nearest; pure noise's, if nothing was decoded."""
         schedule = self.denoiser.schedule
         return schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
 
-    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
+    def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
         """γ_t·y at that timestep."""
         t = self.timestep(steps)
         return self.denoiser.schedule.gamma(t) * self._parts(state)[0], t
 
-    def expected(self, steps: int, state: Tensor) -> Tensor:
+    def expected(self, steps: int, state: Array) -> Array:
         """x̂0 at the SNR that was reached."""
         return self.fully(steps, state, Numbers.FAST)
 
-    def fully(self, steps: int, state: Tensor, numbers: Numbers = Numbers.SENSING) -> Tensor:
+    def fully(self, steps: int, state: Array, numbers: Numbers = Numbers.SENSING) -> Array:
         """Return the prediction at full resolution after `steps` steps; mid-grey after no step."""
         y, *told = self._parts(state)
         return self.denoiser.predict(Evidence(y, self.snr(steps), None, 0.0, *told), numbers) if steps else y
@@ -194,9 +186,12 @@ class Sensing(Trajectory):
         """Whether the network is told answers beside the state."""
         return "answer" in self.denoiser.planes
 
-    def _parts(self, state: Tensor) -> Sequence[Tensor]:
+    def _parts(self, state: Array) -> Sequence[Array]:
         """Return y and, if the network takes answers, what was compared and the answers."""
-        return state.chunk(3, 1) if self._told else (state,)
+        if not self._told:
+            return (state,)
+        channels = state.shape[1] // 3
+        return [state[:, first : first + channels] for first in range(0, 3 * channels, channels)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,29 +211,26 @@ class Answers(Trajectory):
     denoiser: Denoiser
     geometry: Geometry
 
-    def start(self, seed: bytes, geometry: Geometry) -> Tensor:  # noqa: ARG002
+    def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
         """Return mid-grey."""
-        import torch
-
-        return torch.zeros((1, geometry.channels, geometry.height, geometry.width), device=self.denoiser.device)
+        return self._nothing(geometry)
 
     def asked(self, seed: bytes, number: int, turn: int) -> Asked:
         """Return the candidates of a round: words of the model's books, or random signs."""
         return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
-    def predict(self, number: int, state: Tensor, turn: int = 0) -> Tensor:
+    def predict(self, number: int, state: Array, turn: int = 0) -> Array:
         """Return what is expected of the coarse pixels of the step's grid."""
         if number and not turn:
             return self._picture(number, state, self._cuts(number))
         grid = self._grid(number)
-        known = rounds(grid, self.plan.steps[number].turns).to(self.denoiser.device) < turn
         if not turn:
-            return state.new_zeros((1, grid.channels, grid.height, grid.width))
-        return between(state, known)
+            return self._nothing(grid)
+        return between(state, alike(rounds(grid, self.plan.steps[number].turns) < turn, state))
 
-    def advance(self, number: int, state: Tensor, x_hat: Tensor, noise: Tensor, turn: int = 0) -> Tensor:
+    def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:
         """Return the answers so far: of blocks that were asked, the prediction plus what the answer adds."""
-        asked = rounds(self._grid(number), self.plan.steps[number].turns).to(self.denoiser.device) == turn
+        asked = alike(rounds(self._grid(number), self.plan.steps[number].turns) == turn, x_hat)
         before = state if turn else x_hat
         return asked * (x_hat + noise) + ~asked * before
 
@@ -251,18 +243,18 @@ class Answers(Trajectory):
         share = 1.0 if not self.denoiser.any_size else grid.pixels / self.geometry.pixels
         return schedule.nearest(step.snr_gain * share)
 
-    def noisy(self, steps: int, state: Tensor) -> tuple[Tensor, int]:
+    def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
         """Return γ_t times the answers, interpolated to the picture's size, and the timestep t."""
         t = self.timestep(steps)
         if not steps:
             return self.denoiser.schedule.gamma(t) * state, t
         return self.denoiser.schedule.gamma(t) * interpolated(state, self._cuts(steps - 1), self._pixels), t
 
-    def expected(self, steps: int, state: Tensor) -> Tensor:
+    def expected(self, steps: int, state: Array) -> Array:
         """Return the network's picture of the answers, at the picture's size."""
         return self._picture(steps, state, self._pixels) if steps else state
 
-    def _picture(self, steps: int, state: Tensor, onto: Cuts) -> Tensor:
+    def _picture(self, steps: int, state: Array, onto: Cuts) -> Array:
         """Return the network's prediction from the answers to the first `steps` questions, on a grid."""
         step, cuts = self.plan.steps[steps - 1], self._cuts(steps - 1)
         snr, law = step.snr_gain, step.weights
@@ -272,9 +264,13 @@ class Answers(Trajectory):
             return interpolated(self._told(state, snr), cuts, onto)
         return pooled(self._told(interpolated(state, cuts, self._pixels), snr), onto)
 
-    def _told(self, answers: Tensor, snr: float) -> Tensor:
+    def _told(self, answers: Array, snr: float) -> Array:
         """Return the prediction from answers alone: an estimate, since their errors are smooth within a block."""
-        return self.denoiser.predict(Evidence(answers.new_zeros(answers.shape), 0.0, answers, snr))
+        return self.denoiser.predict(Evidence(library(answers).zeros_like(answers), 0.0, answers, snr))
+
+    def _nothing(self, geometry: Geometry) -> Array:
+        """Return mid-grey of a geometry."""
+        return self.denoiser.placed(np.zeros((1, geometry.channels, geometry.height, geometry.width), np.float32))
 
     def _grid(self, number: int) -> Geometry:
         found: Geometry = self.plan.steps[number].grid(self.plan.unit, self.geometry)[1]

@@ -21,5 +21,6 @@
 | `step`, `steps`, `plan` | the face of a step; the kinds of steps; everything public about an encoding |
 | `closest` | the draw among the closest candidates, at a price that no score can change, with its proof |
 | `price`, `outcomes` | what a draw is priced from; the exact law of an index |
+| `arrays` | arrays of NumPy and tensors of PyTorch alike |
 | `words` | numbers of things in words |
 """

@@ -12,6 +12,7 @@ A picture is released only if its content has the digest that it had when all pi
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
@@ -107,11 +108,10 @@ class Seen(NamedTuple, Generic[Decoded]):
 
 
 def limit_threads(threads: int) -> None:
-    """Limit the threads of numba and PyTorch in this process; must be called before either is imported."""
+    """Limit the threads of numba, NumPy and PyTorch in this process; must be called before they are imported."""
     os.environ["NUMBA_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(threads)
-    import torch
-
-    torch.set_num_threads(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 class Worker(ABC, Generic[Decoded]):

@@ -6,7 +6,8 @@
 | `evidence` | what a denoiser is told: a state, how precisely each pixel is known, a second estimate |
 | `diffusion` | the noise schedule, steps of the reverse process, samplers |
 | `photonet` | denoisers for photographs of any size, among them the one that ships |
-| `network`, `tiles` | their convolutional network; large pictures in bounded memory |
+| `config`, `network` | the config of their convolutional network; that network in PyTorch |
+| `tiles` | large pictures in bounded memory |
 | `runtime`, `graph` | that network in ONNX Runtime, for the CPU, and as an ONNX graph |
 | `winograd_graph` | that graph with fewer multiplications, for the page |
 | `winograd`, `winograd_kernels` | that network on large pictures, by fewer multiplications, for the CPU |
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING
 from dipp.errors import DippError
 from dipp.models import books, conditioning, hub, latent, photonet, unet
 from dipp.models.books import Books
-from dipp.models.denoiser import Denoiser, torch_device
+from dipp.models.denoiser import Denoiser, device_named
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.ladder import Ladder
 from dipp.models.unet import INDEX, NETWORK_CONFIGS, SCHEDULER_CONFIGS
@@ -60,7 +61,7 @@ def load(name_or_folder: str | Path, device: str | torch.device = "cpu", prompt:
         device: "auto", "cuda", "mps" or "cpu".
         prompt: A public text, for latent models that take one.
     """
-    name, place = str(name_or_folder), torch_device(device)
+    name, place = str(name_or_folder), device_named(device)
     folder = hub.fetch(name, (INDEX, *NETWORK_CONFIGS, VAE, *SCHEDULER_CONFIGS))
     path = hub.find(name, folder, NETWORK_CONFIGS)
     config = hub.read_json(name, folder / path)

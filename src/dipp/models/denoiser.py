@@ -8,12 +8,18 @@ other: fp32 along timesteps (`x0`), and TF32 products will do on sensing chains 
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dipp.core.arrays import Array
 from dipp.core.geometry import Geometry
 from dipp.core.latents import Latents
 from dipp.errors import DippError
@@ -44,6 +50,17 @@ class Numbers(Enum):
     """For the final denoising, which no other machine has to reproduce."""
 
 
+class Device(str):
+    """A device by its name, which PyTorch takes as it takes its own devices; it is named without loading PyTorch."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        """The name."""
+        return str(self)
+
+
 class Denoiser(ABC):
     """A network with its noise schedule; `models.load` makes one from a folder or a hub id."""
 
@@ -56,9 +73,9 @@ class Denoiser(ABC):
     """Height and width of the pictures that the network was trained on, or of the smallest of them."""
     any_size: bool = False
     """Whether it was trained on pictures of many sizes, and is calibrated on them."""
-    device: torch.device
+    device: torch.device | Device
     planes: tuple[str, ...] = ("state",)
-    """What of the evidence it takes, beside one SNR: by the names of `network.CHANNELS`, without `inside`."""
+    """What of the evidence it takes, beside one SNR: by the names of `config.CHANNELS`, without `inside`."""
     books: Books | None = None
     """The public words by which questions describe blocks; None if the model has none."""
     latents: Latents | None = None
@@ -72,7 +89,7 @@ class Denoiser(ABC):
         return {name: vars(self)[name] for name in own if not isinstance(own[name], functools.cached_property)}
 
     @abstractmethod
-    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> Array:
         """Return x̂0 (N, C, H, W), given evidence of pictures of any size; in fp32, on the denoiser's device.
 
         What is not exactly known is clamped to [−1, 1].
@@ -83,13 +100,19 @@ class Denoiser(ABC):
             numbers: How exactly to compute.
         """
 
-    def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
+    def x0(self, x_t: Array, t: int, *, fast: bool = False) -> Array:
         """Return x̂0 of states x_t (N, C, H, W) at one timestep: the prediction from x_t/γ_t at SNR(t).
 
         `fast` allows a lower precision. It is for the final denoising only, which no other machine has to reproduce.
         """
         evidence = Evidence(x_t / self.schedule.gamma(t), self.schedule.snr(t))
         return self.predict(evidence, Numbers.FAST if fast else Numbers.EXACT)
+
+    def placed(self, values: NDArray[np.float32]) -> Array:
+        """Return states as the denoiser takes them: by default tensors on its device."""
+        import torch
+
+        return torch.from_numpy(values).to(self.device)
 
     def geometry(self, height: int | None = None, width: int | None = None) -> Geometry:
         """Return the geometry of a picture of this size for the denoiser; by default of its own size."""
@@ -109,7 +132,7 @@ class Denoiser(ABC):
         """Return the private eight-bit values (N, h, w, c) that are coded of pixels (N, H, W, C): by default those."""
         return pixels
 
-    def picture(self, x: torch.Tensor, geometry: Geometry) -> torch.Tensor:  # noqa: ARG002
+    def picture(self, x: Array, geometry: Geometry) -> Array:  # noqa: ARG002
         """Return the pictures (N, C, H, W) of predictions (N, c, h, w), by default the same."""
         return x
 
@@ -149,14 +172,16 @@ class TimestepDenoiser(Denoiser):
         return evidence.restored(x_hat)
 
 
-def torch_device(name: str | torch.device) -> torch.device:
-    """The torch device called `name`, one of `DEVICES`; refused if this machine does not have it."""
-    import torch
-
+def device_named(name: str | torch.device) -> Device:
+    """Return the device called `name`, one of `DEVICES`; refused if this machine does not have it."""
     name = str(name)
     if name not in DEVICES:
         several = "; the environment variable CUDA_VISIBLE_DEVICES chooses among several" * name.startswith("cuda:")
         raise DippError("device", f"{', '.join(DEVICES[:-1])} or {DEVICES[-1]} is needed, got {name!r}{several}")
+    if name == "cpu" or (name == "auto" and not _has_driver()):
+        return Device("cpu")
+    import torch
+
     here: dict[str, Callable[[], bool]] = {
         "cuda": torch.cuda.is_available,
         "mps": torch.backends.mps.is_available,
@@ -166,4 +191,23 @@ def torch_device(name: str | torch.device) -> torch.device:
         name = next(one for one, is_there in here.items() if is_there())
     elif not here[name]():
         raise DippError("device", f"{name} is not available here", "use cpu, or auto")
-    return torch.device(name)
+    return Device(name)
+
+
+def torch_device(name: str | torch.device) -> torch.device:
+    """Return the same as PyTorch's."""
+    found = device_named(name)
+    import torch
+
+    return torch.device(found)
+
+
+def _has_driver() -> bool:
+    """Return whether PyTorch must be asked for a device: it may be a Mac's, or CUDA's driver is installed."""
+    if sys.platform == "darwin" or "torch" in sys.modules:
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1" if sys.platform == "linux" else "nvcuda.dll")
+    except OSError:
+        return False
+    return True

@@ -31,13 +31,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from dataclasses import dataclass, fields, replace
 
+from dipp.core.arrays import Array, library
 from dipp.errors import DippError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EXACT = math.inf
 """Precision of a coordinate that is known exactly: a prediction gives it back as it is."""
@@ -51,23 +48,23 @@ DEVIATION = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of a batch of pictures x0 in [−1, 1].
+    """What is known of a batch of pictures x0 in [−1, 1], in arrays of NumPy or in tensors.
 
     Raises:
         DippError: A precision is a number below 0, or not a number.
     """
 
-    state: Tensor
+    state: Array
     """y (N, C, H, W)."""
-    precision: float | Tensor
+    precision: float | Array
     """SNR of all pixels, or a map of it that broadcasts to (N, 1, H, W); at least 0."""
-    estimate: Tensor | None = None
+    estimate: Array | None = None
     """A second view of x0 (N, C, H, W); None if there is none."""
-    estimate_precision: float | Tensor = 0.0
+    estimate_precision: float | Array = 0.0
     """SNR of the estimate, at least 0: a number, or a map that broadcasts to (N, 1, H, W)."""
-    compared: Tensor | None = None
+    compared: Array | None = None
     """What each coordinate was last compared with (N, C, H, W); None if nothing was asked."""
-    answers: Tensor | None = None
+    answers: Array | None = None
     """What came of it (N, C, H, W), from −1 to 1 (`answered`); None if nothing was asked."""
 
     def __post_init__(self) -> None:
@@ -94,49 +91,54 @@ class Evidence:
             return float(precision)
         return levels(precision.reshape(1, -1)).item()
 
-    def stacked(self, planes: Sequence[str], largest: float) -> Tensor:
-        """Return what a network takes of it as one tensor (N, K, H, W): its planes, one after the other.
+    def part(self, images: slice, rows: slice, columns: slice) -> Evidence:
+        """Return what is known of some of the pictures, in some of their rows and columns."""
+
+        def cut(values: Array) -> Array:
+            if values is None or isinstance(values, int | float):
+                return values
+            places = [
+                slice(None) if values.shape[axis] == 1 else own for axis, own in ((0, images), (2, rows), (3, columns))
+            ]
+            return values[places[0], :, places[1], places[2]]
+
+        return replace(self, **{field.name: cut(getattr(self, field.name)) for field in fields(self)})
+
+    def stacked(self, planes: Sequence[str], largest: float) -> Array:
+        """Return what a network takes of it as one array (N, K, H, W): its planes, one after the other.
 
         Args:
             planes: Names of the network's planes; `inside` is not among what is stacked.
             largest: Largest SNR that the network knows; larger precisions are taken for it.
         """
-        import torch
-
         merged = self.merged
         state = merged.state
-        parts = {"state": state}
+        nothing, parts = library(state).zeros_like(state), {"state": state}
         if "precision" in planes:
             parts["precision"] = _map(bounded(merged.precision, largest), state[:, :1])
         if "estimate" in planes:
-            parts["estimate"] = torch.zeros_like(state) if self.estimate is None else self.estimate
+            parts["estimate"] = nothing if self.estimate is None else self.estimate
             parts["estimate precision"] = _map(bounded(self.estimate_precision, largest), state[:, :1])
         if "compared" in planes:
-            parts["compared"] = torch.zeros_like(state) if self.compared is None else self.compared
-            parts["answer"] = torch.zeros_like(state) if self.answers is None else self.answers
-        return torch.cat([parts[name].to(state) for name in planes if name in parts], 1) if len(parts) > 1 else state
+            parts["compared"] = nothing if self.compared is None else self.compared
+            parts["answer"] = nothing if self.answers is None else self.answers
+        told = [_like(parts[name], state) for name in planes if name in parts]
+        return library(state).concatenate(told, 1) if len(told) > 1 else state
 
-    def restored(self, x_hat: Tensor) -> Tensor:
+    def restored(self, x_hat: Array) -> Array:
         """Return a prediction with the exactly known coordinates put back."""
         if isinstance(self.precision, int | float):
             return x_hat
-        import torch
+        known, state = (_like(values, x_hat) for values in (self.precision, self.state))
+        return library(x_hat).where(known == EXACT, state, x_hat)
 
-        return torch.where((self.precision == EXACT).to(x_hat.device), self.state.to(x_hat), x_hat)
 
-
-@overload
-def bounded(precision: float, largest: float = ...) -> float: ...
-@overload
-def bounded(precision: Tensor, largest: float = ...) -> Tensor: ...
-@overload
-def bounded(precision: float | Tensor, largest: float = ...) -> float | Tensor: ...
-def bounded(precision: float | Tensor, largest: float = LARGEST) -> float | Tensor:
+def bounded(precision: Array, largest: float = LARGEST) -> Array:
     """Return a precision, or a largest one in its place."""
-    return min(precision, largest) if isinstance(precision, int | float) else precision.clamp(max=largest)
+    return min(precision, largest) if isinstance(precision, int | float) else precision.clip(max=largest)
 
 
-def answered(noise: Tensor, gain: float | Tensor, snr: float | Tensor) -> Tensor:
+def answered(noise: Array, gain: float | Array, snr: float | Array) -> Array:
     """Return the answers that a network is told after a step of sensing.
 
     Args:
@@ -152,18 +154,22 @@ def answered(noise: Tensor, gain: float | Tensor, snr: float | Tensor) -> Tensor
     return noise * (gain**0.5 * deviation)
 
 
-def levels(precision: Tensor) -> Tensor:
+def levels(precision: Array) -> Array:
     """Return the level of each of several maps of precision (N, …): a tensor (N,)."""
     power = bounded(precision) * DEVIATION**2
     left = 1 / (1 + power)
     # One less the share that is left is taken as a mean of its own: at low SNRs a difference would have few digits.
-    return (power * left).flatten(1).mean(1) / left.flatten(1).mean(1) / DEVIATION**2
+    told, rest = ((values.reshape(len(values), -1)).mean(1) for values in (power * left, left))
+    return told / rest / DEVIATION**2
 
 
-def _map(precision: float | Tensor, like: Tensor) -> Tensor:
-    """Return a precision as a map of a tensor's shape."""
-    import torch
-
+def _map(precision: Array, other: Array) -> Array:
+    """Return a precision as a map of another array's shape."""
     if isinstance(precision, int | float):
-        return torch.full_like(like, precision)
-    return precision.to(like).expand_as(like)
+        return library(other).full_like(other, precision)
+    return library(other).broadcast_to(_like(precision, other), other.shape)
+
+
+def _like(values: Array, other: Array) -> Array:
+    """Return values of the type, and on the device, of another array of their library."""
+    return values.astype(other.dtype, copy=False) if library(other).__name__ == "numpy" else values.to(other)

@@ -25,7 +25,7 @@ def export(denoiser: Denoiser, place: Path, kind: type[Build] = Build) -> None:
         raise DippError("model", "only networks of the class PhotoNet can be exported")
     if denoiser.device.type != "cpu":
         raise DippError("model", f"it is on the device {denoiser.device}", "load it on the cpu to export it")
-    config = denoiser.network.config
+    config = denoiser.config
     facts = {
         "identity": denoiser.identity,
         "alphas_cumprod": json.dumps(denoiser.schedule.alphas_cumprod.tolist()),
@@ -33,7 +33,7 @@ def export(denoiser: Denoiser, place: Path, kind: type[Build] = Build) -> None:
         "stride": str(config.stride),
         "margin": str(config.margin),
     }
-    made = graph(denoiser.network, facts, kind)
+    made = graph(config, denoiser.weights, facts, kind)
     onnx.checker.check_model(made)
     with files.atomic(place) as part:
         part.write_bytes(made.SerializeToString())

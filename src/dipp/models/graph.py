@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dipp.models.network import CHANNELS, COLOURS, FOLD, LARGEST_SNR, PRECISION_SCALE, SNR_RANGE, Config, Network
+from dipp.models.config import CHANNELS, COLOURS, FOLD, LARGEST_SNR, PRECISION_SCALE, SNR_RANGE, WAVES, Config
 
 OPSET = 18
 IR_VERSION = 9
@@ -64,7 +64,7 @@ class Build:
         self.stored.append(numpy_helper.from_array(half, name))
         return self.node("Cast", name, to=TensorProto.FLOAT)
 
-    def network(self, waves: Array) -> None:
+    def network(self) -> None:
         """`Network.forward`."""
         stride, one = self.config.stride, self.constant(1.0)
         snr = self.node("Min", "snr", self.constant(LARGEST_SNR))
@@ -89,7 +89,7 @@ class Build:
         sides = self.node("Concat", height, width, axis=0)
         missing = self.node("Mod", self.node("Neg", sides), self.constant([stride, stride], np.int64))
         pads = self.node("Concat", self.constant([0] * 6, np.int64), missing, axis=0)
-        correction = self.correction(self.node("Pad", planes, pads), snr, waves)
+        correction = self.correction(self.node("Pad", planes, pads), snr)
         zeros, axes = (self.constant(values, np.int64) for values in ([0, 0], [2, 3]))
         correction = self.node("Slice", correction, zeros, sides, axes)
         x0 = self.node("Add", self.node("Mul", skip, y), self.node("Mul", out, correction))
@@ -106,7 +106,7 @@ class Build:
         return dict(zip(self.channels, outputs, strict=True))
 
     def conditioned(self, snr: str) -> tuple[str, str, str]:
-        """`Network.conditioned`."""
+        """`Config.conditioned`."""
         deviation, one = self.config.deviation, self.constant(1.0)
         power = self.node("Add", one, self.node("Mul", snr, self.constant(deviation**2)))
         enter = self.node("Sqrt", self.node("Div", snr, power))
@@ -118,9 +118,9 @@ class Build:
         low, high = (self.constant(end) for end in SNR_RANGE)
         return self.node("Log", self.node("Clip", snr, low, high))
 
-    def correction(self, planes: str, snr: str, waves: Array) -> str:
+    def correction(self, planes: str, snr: str) -> str:
         """`Network.correction`."""
-        level = self.node("Mul", self.logarithm(snr), self.constant(waves[None]))
+        level = self.node("Mul", self.logarithm(snr), self.constant(WAVES[None]))
         both = self.node("Concat", self.node("Sin", level), self.node("Cos", level), axis=1)
         embedding = self.silu(self.linear(both, "embed.0"))
         first = self.weights["enter.weight"].reshape(-1, self.config.inputs, FOLD**2, 3, 3).swapaxes(1, 2)
@@ -176,11 +176,15 @@ class Build:
         return self.node("Conv", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), **attributes)
 
 
-def graph(network: Network, facts: Mapping[str, str], kind: type[Build] = Build) -> ModelProto:
-    """The model of a network on the CPU; `facts` become its metadata. `kind` says how convolutions are written."""
-    weights = {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}
-    build = kind(network.config, weights)
-    build.network(network.waves.numpy())
+def graph(
+    config: Config, weights: Mapping[str, Array], facts: Mapping[str, str], kind: type[Build] = Build
+) -> ModelProto:
+    """The model of a network, by its config and its weights by their names; `facts` become its metadata.
+
+    `kind` says how convolutions are written.
+    """
+    build = kind(config, weights)
+    build.network()
     sides = ["batch", COLOURS, "height", "width"]
     told = ["batch", sum(build.channels.values()), "height", "width"]
     made = helper.make_graph(

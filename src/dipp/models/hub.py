@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from dipp.errors import DippError
 from dipp.models import embedded
@@ -68,8 +71,20 @@ def read_json(name: str, path: Path) -> dict[str, Any]:
 
 def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
     """The tensors in a file of the model `name`, by their names; the file is fetched first if it is on the hub."""
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
+
+    return _loaded(load_file, name, path)
+
+
+def read_arrays(name: str, path: Path) -> dict[str, NDArray[Any]]:
+    """The same as arrays of NumPy."""
+    from safetensors.numpy import load_file
+
+    return _loaded(load_file, name, path)
+
+
+def _loaded(load: Callable[[Path], dict[str, Any]], name: str, path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
 
     folder = fetch(name, (path.as_posix(),))
     if not (folder / path).is_file():
@@ -77,6 +92,6 @@ def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
         found = f"pickled weights only ({pickles}), which can run code" if pickles else "no safetensors weights"
         raise DippError("model", f"{name} has {found}", f"{path.as_posix()} is needed")
     try:
-        return load_file(folder / path)
-    except SafetensorError:
+        return load(folder / path)
+    except (SafetensorError, TypeError, KeyError):  # NumPy has no bfloat16
         raise DippError("model", f"{path.as_posix()} of {name} is damaged", "fetch the model again") from None

@@ -23,10 +23,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from dipp.core.arrays import Array, host, library
 
 Add = Callable[[bytes | memoryview], None]
 """Adds a part to a hash."""
@@ -35,7 +34,7 @@ FIRST = "UNet2DModel"
 """The class of the networks that there were before any other."""
 
 
-def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> str:
+def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
     """Hex SHA-256 of a denoiser, as the module's text defines it."""
     digest = hashlib.sha256()
 
@@ -66,12 +65,12 @@ def add_json(add: Add, config: Mapping[str, Any]) -> None:
     add(json.dumps(covered(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
 
 
-def add_tensors(add: Add, tensors: Mapping[str, torch.Tensor]) -> None:
+def add_tensors(add: Add, tensors: Mapping[str, Array]) -> None:
     """Add name, dtype, shape and bytes of each tensor."""
-    import torch
-
     for name, tensor in sorted(tensors.items()):
         add(name.encode())
         add(str(tensor.dtype).removeprefix("torch.").encode())
         add(",".join(map(str, tensor.shape)).encode())
-        add(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        # As bytes, in PyTorch's type of the same name: NumPy has no bfloat16.
+        flat = tensor.ravel().view(library(tensor).uint8)
+        add(memoryview(host(flat)))

@@ -34,7 +34,7 @@ from dipp.errors import DippError
 from dipp.models import conditioning, watch
 from dipp.models.components import Pipeline
 from dipp.models.conditioning import Conditioning, Told
-from dipp.models.denoiser import MAX_PICTURE, Denoiser, Numbers
+from dipp.models.denoiser import MAX_PICTURE, Denoiser, Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
 from dipp.models.identity import covered
@@ -55,9 +55,12 @@ LATENTS_PER_CALL = {"cpu": 1 << 12, "mps": 1 << 12, "cuda": 1 << 16}
 """Latents in one call of the network, at most, by device: a picture of 512×512 has 4,096."""
 
 
-def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> LatentDenoiser:
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, place: Device) -> LatentDenoiser:
     """Load a latent model; `config` is that of its network, already read from `config_path` in its folder."""
+    import torch
+
     del folder
+    device = torch.device(place)
     pipeline, network = Pipeline.open(name), config_path.parent.as_posix()
     told = conditioning.of(name, config)
     pipeline.require((network, "scheduler", *told.parts, "vae"))

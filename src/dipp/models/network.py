@@ -33,99 +33,14 @@ did without them, so training may go on from one with fewer planes (`widened`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-COLOURS = 3
-PLAIN = ("state", "inside")
-"""Planes of a network that is told a state and one SNR."""
-CHANNELS = {
-    "state": COLOURS,
-    "inside": 1,
-    "precision": 1,
-    "estimate": COLOURS,
-    "estimate precision": 1,
-    "compared": COLOURS,
-    "answer": COLOURS,
-}
-"""Channels of each plane, in the order in which they are stacked."""
-TOGETHER = (("estimate", "estimate precision"), ("compared", "answer"))
-"""Planes that a network has both or neither of."""
-PRECISION_SCALE = 8.0
-FOLD = 2
-SNR_RANGE = (1e-4, 1e4)
-"""SNRs that the waves of the embedding span."""
-LARGEST_SNR = 1e3
-"""Largest SNR of training: a state of a larger one is taken for a state of this, whose noise cannot be seen."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """The size of a network: per scale, from fine to coarse, its channels and blocks on the way down and up."""
-
-    channels: tuple[int, ...] = (64, 128, 192, 256, 320)
-    down: tuple[int, ...] = (1, 1, 1, 1, 1)
-    """Blocks at each scale before going down; at the coarsest scale, all of its blocks."""
-    up: tuple[int, ...] = (3, 2, 2, 1)
-    """Blocks at each scale but the coarsest, after coming up."""
-    embedding: int = 128
-    """Channels of what is made of ln SNR."""
-    deviation: float = 0.5
-    """Standard deviation of pixel values in [−1, 1]; it only scales the network's correction."""
-    planes: tuple[str, ...] = PLAIN
-    """What the network is told."""
-
-    def __post_init__(self) -> None:
-        if not len(self.channels) == len(self.down) == len(self.up) + 1:
-            raise ValueError("channels and down need one entry a scale, up one less")
-        for least, values in ((1, (*self.channels, self.embedding)), (0, (*self.down, *self.up))):
-            if not all(type(value) is int and value >= least for value in values):
-                raise ValueError("channels and embedding must be whole numbers from 1 on, down and up from 0 on")
-        if isinstance(self.deviation, bool) or not 0 < self.deviation < math.inf:
-            raise ValueError("deviation must be a number above 0")
-        named = tuple(name for name in CHANNELS if name in self.planes)
-        apart = any((one in named) != (other in named) for one, other in TOGETHER)
-        if self.planes != named or named[:2] != PLAIN or apart:
-            raise ValueError(f"planes must be of {', '.join(CHANNELS)}, in this order, with the first two")
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Config:
-        """The config in a JSON object; keys that start with an underscore are not of the network."""
-        own: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in content.items()
-            if not name.startswith("_")
-        }
-        return cls(**own)
-
-    @property
-    def inputs(self) -> int:
-        """Channels of all planes."""
-        return sum(CHANNELS[name] for name in self.planes)
-
-    @property
-    def stride(self) -> int:
-        """Pixels that one position at the coarsest scale stands for."""
-        return FOLD << (len(self.channels) - 1)
-
-    @property
-    def margin(self) -> int:
-        """Pixels beyond which nothing reaches an output, as a multiple of the stride.
-
-        A 3×3 convolution reaches as far as its scale's step, and a block has two of them; folding and going down reach
-        over the rest of a cell, which together is less than one stride.
-        """
-        reach = 2 * FOLD  # the convolutions in and out
-        for scale, blocks in enumerate(self.down):
-            reach += 2 * (blocks + (self.up[scale] if scale < len(self.up) else 0)) * (FOLD << scale)
-        return -(-(reach + self.stride - 1) // self.stride) * self.stride
+from dipp.models.config import COLOURS, FOLD, LARGEST_SNR, SNR_RANGE, WAVES, Config
 
 
 class Block(nn.Module):
@@ -168,11 +83,8 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         fine, pairs = config.channels[0], list(pairwise(config.channels))
-        span = math.log(SNR_RANGE[1] / SNR_RANGE[0])
-        # Angular frequencies on ln SNR: periods from four times the range down to an eighth of it.
         # On the CPU even if the weights are still nowhere (the meta device): no file holds it.
-        octaves = 2.0 ** torch.arange(2, -4, -1, device="cpu", dtype=torch.float32)
-        self.register_buffer("waves", 2 * math.pi / (span * octaves), persistent=False)
+        self.register_buffer("waves", torch.from_numpy(WAVES.copy()), persistent=False)
         self.embed = nn.Sequential(nn.Linear(2 * len(self.waves), config.embedding), nn.SiLU())
         self.enter = nn.Conv2d(config.inputs * FOLD**2, fine, 3, padding=1)
         self.downs = nn.ModuleList(map(self._stage, config.channels, config.down))
@@ -196,32 +108,13 @@ class Network(nn.Module):
         Where a mask (N, 1, H, W) is 0, no picture is.
         """
         height, width = told.shape[2:]
-        names = [name for name in self.config.planes if name != "inside"]
-        parts: dict[str, Tensor] = dict(
-            zip(names, torch.split(told, [CHANNELS[name] for name in names], 1), strict=True)
-        )
-        y, level = parts["state"], snr.to(told).clamp(max=LARGEST_SNR)[:, None, None, None]
-        known = parts.get("precision", level)
-        enter, out, skip = self.conditioned(known)
-        planes = [enter * y, torch.ones_like(y[:, :1])]
-        if "precision" in parts:
-            planes.append((known.clamp(*SNR_RANGE).log() - level.clamp(*SNR_RANGE).log()) / PRECISION_SCALE)
-        if "estimate" in parts:
-            scale, _, share = self.conditioned(parts["estimate precision"])
-            planes += [scale * parts["estimate"], share]
-        if "compared" in parts:
-            planes += [parts["compared"] / self.config.deviation, parts["answer"]]
-        stacked = torch.cat(planes, dim=1)
-        stacked = stacked if inside is None else stacked * inside
+        level = snr.to(told).clamp(max=LARGEST_SNR)[:, None, None, None]
+        given, kept, out = self.config.given(told, level, torch)
+        given = given if inside is None else given * inside
         below, right = (-side % self.config.stride for side in (height, width))
-        padded = functional.pad(stacked, (0, right, 0, below))
-        x_hat: Tensor = skip * y + out * self.correction(padded, level.flatten())[:, :, :height, :width]
+        padded = functional.pad(given, (0, right, 0, below))
+        x_hat: Tensor = kept + out * self.correction(padded, level.flatten())[:, :, :height, :width]
         return x_hat
-
-    def conditioned(self, snr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return in, out and skip at SNRs."""
-        power = 1 + snr * self.config.deviation**2
-        return (snr / power).sqrt(), self.config.deviation * power.rsqrt(), 1 - 1 / power
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
         """F of the planes (N, inputs, H, W), sides being multiples of the stride."""

@@ -20,25 +20,33 @@ import functools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dipp import files
+from dipp.core.arrays import Array, alike, host, library
 from dipp.errors import DippError
 from dipp.models import hub
-from dipp.models.denoiser import Numbers
+from dipp.models.config import LARGEST_SNR, Config
+from dipp.models.denoiser import Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
 from dipp.models.identity import identity
 from dipp.models.running import NetworkDenoiser
+from dipp.models.tiles import tiled
 
 if TYPE_CHECKING:
     import torch
 
-    from dipp.models.network import Config, Network
+    from dipp.models.network import Network
     from dipp.models.runtime import Runtime
     from dipp.models.winograd import Winograd
+
+Floats = NDArray[np.float32]
 
 CLASS = "PhotoNet"
 CONFIG, WEIGHTS, SCHEDULER_CONFIG = "config.json", "model.safetensors", "scheduler_config.json"
@@ -61,14 +69,15 @@ SCHEDULER = {
 """The noise of Ho et al. (2020), so that SNRs and timesteps are those of published DDPMs."""
 
 
-def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> PhotoDenoiser:
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: Device) -> PhotoDenoiser:
     """Load a denoiser from its folder; `config` is the network config, already read from `config_path` in it."""
     place = config_path.with_name(SCHEDULER_CONFIG)
     scheduler = hub.read_json(name, folder / hub.find(name, folder, (place.as_posix(),)))
     schedule = NoiseSchedule.from_config(scheduler)  # refused before weights are fetched
-    tensors = hub.read_tensors(name, config_path.with_name(WEIGHTS))
-    network = _build(name, config, tensors, device)
-    return PhotoDenoiser(network, schedule, identity(config, scheduler, tensors), device)
+    stored = hub.read_arrays(name, config_path.with_name(WEIGHTS))
+    own = _config(name, config, stored)
+    weights = {name: values.astype(np.float32) for name, values in stored.items()}
+    return PhotoDenoiser(schedule, identity(config, scheduler, stored), device, own, weights)
 
 
 def write(folder: Path, config: Config, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -89,9 +98,14 @@ def write(folder: Path, config: Config, tensors: Mapping[str, torch.Tensor]) -> 
 
 @dataclass(frozen=True, eq=False)
 class PhotoDenoiser(NetworkDenoiser):
-    """A network for photographs, with a noise schedule."""
+    """A network for photographs, with a noise schedule.
 
-    network: Network
+    On the CPU its engines take arrays of NumPy, and PyTorch is never loaded; what is given as tensors comes out as one.
+    """
+
+    config: Config
+    weights: Mapping[str, Floats] = field(repr=False)
+    """By their names in PyTorch."""
     channels = 3
     sample_size = SAMPLE_SIZE
     any_size = True
@@ -103,30 +117,57 @@ class PhotoDenoiser(NetworkDenoiser):
     @property
     def planes(self) -> tuple[str, ...]:  # type: ignore[override]
         """What of the evidence the network takes, by its config."""
-        return self.network.config.planes
+        return self.config.planes
 
-    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+    def placed(self, values: NDArray[np.float32]) -> Array:
+        """Return states as they are on the CPU, and as tensors on other devices."""
+        return values if self.device.type == "cpu" else super().placed(values)
+
+    def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> Array:
         """Return x̂0, given evidence (`Denoiser.predict`). Of a mere SNR of 0, it is the idea of a mean picture."""
-        from dipp.models.network import LARGEST_SNR
-        from dipp.models.tiles import tiled
-
-        config, level = self.network.config, evidence.level
+        level, shape = evidence.level, tuple(evidence.state.shape)
         if not level < math.inf:
             raise DippError("snr", f"a number from 0 on is needed, got {level}")
-        self._check_shape(tuple(evidence.state.shape))
-        told = self._moved(evidence.stacked(config.planes, LARGEST_SNR))
-        # The SNR is bounded as in the network: a larger one may be beyond fp32.
-        predict = functools.partial(self._predict, number=min(level, LARGEST_SNR), numbers=numbers)
-        found = self._in_calls(lambda part: tiled(predict, part, config.stride, config.margin, TILE), told)
-        # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
-        return evidence.restored(found.clamp(-1, 1)).contiguous()
+        self._check_shape(shape)
+        config, number = self.config, min(level, LARGEST_SNR)  # a larger one may be beyond fp32
+        at_once = max(1, self.pixels_per_call[self.device.type] // math.prod(shape[2:]))
 
-    def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
-        """Return the network's output for one batch; on the CPU by an engine of its own."""
-        if self.device.type != "cpu":
-            return super()._predict(x, number, numbers)
-        engine = self._large if math.prod(x.shape[2:]) >= LARGE_PIXELS else self._runtime
-        return engine(x, number)
+        def of(images: slice) -> Array:
+            def predict(rows: slice, columns: slice) -> Array:
+                told = evidence.part(images, rows, columns).stacked(config.planes, LARGEST_SNR)
+                return self._predicted(told, number, numbers)
+
+            return tiled(predict, (shape[2], shape[3]), config.stride, config.margin, TILE)
+
+        parts = [of(slice(first, first + at_once)) for first in range(0, shape[0], at_once)]
+        return evidence.restored(parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts))
+
+    def _predicted(self, told: Array, number: float, numbers: Numbers) -> Array:
+        """Return x̂0 of one batch of stacked planes: on the CPU by an engine of its own."""
+        if self.device.type == "cpu":
+            engine = self._large if math.prod(told.shape[2:]) >= LARGE_PIXELS else self._runtime
+            return alike(engine(host(told).astype(np.float32, copy=False), number), told)
+        import torch
+
+        with torch.inference_mode():
+            found = self._predict(self._moved(told), number, numbers)
+        # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
+        return found.clamp(-1, 1).contiguous()
+
+    @functools.cached_property
+    def network(self) -> Network:
+        """The network in PyTorch, on the device."""
+        import torch
+
+        from dipp.models.engine import built
+        from dipp.models.network import Network
+
+        tensors = {name: torch.from_numpy(values) for name, values in self.weights.items()}
+        made: Any = built("the model", lambda: Network(self.config), tensors, torch.device(self.device))
+        return made  # type: ignore[no-any-return]
+
+    def _module(self) -> Network:
+        return self.network
 
     @staticmethod
     def _output(network: Any, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
@@ -137,24 +178,28 @@ class PhotoDenoiser(NetworkDenoiser):
     def _runtime(self) -> Runtime:
         from dipp.models.runtime import Runtime
 
-        return Runtime(self.network)
+        return Runtime(self.config, self.weights)
 
     @functools.cached_property
     def _large(self) -> Winograd | Runtime:
         """For large pictures: the runtime as well, where the faster kernels are not made for machine or network."""
         from dipp.models.winograd import Winograd, possible
 
-        return Winograd(self.network) if possible(self.network.config) else self._runtime
+        return Winograd(self.config, self.weights) if possible(self.config) else self._runtime
 
 
-def _build(name: str, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device) -> Network:
-    """Make the network from exactly the stored tensors."""
-    from dipp.models.engine import built
-    from dipp.models.network import Config, Network
-
+def _config(name: str, content: Mapping[str, Any], stored: Mapping[str, NDArray[Any]]) -> Config:
+    """Return the config of a network that has exactly the stored weights."""
     # A config that names no planes is of a network that takes a state and one SNR: the first ones had no others.
-    if missing := {field.name for field in fields(Config)} - config.keys() - {"planes"}:
+    if missing := {field.name for field in fields(Config)} - content.keys() - {"planes"}:
         # A default that changes would change the network, and leave its identity as it is.
         raise DippError("model", f"the config of {name} does not say its {', '.join(sorted(missing))}")
-    made: Any = built(name, lambda: Network(Config.from_dict(config)), tensors, device)
-    return made  # type: ignore[no-any-return]
+    try:
+        config = Config.from_dict(content)
+        wanted, found = config.shapes(), {key: values.shape for key, values in stored.items()}
+        if wrong := sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)):
+            key = wrong[0]
+            raise ValueError(f"{key} has the shape {found.get(key)} in place of {wanted.get(key)}")
+    except (ValueError, TypeError, KeyError) as error:
+        raise DippError("model", f"weights and config of {name} do not make a network: {error}") from None
+    return config

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+import os
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dipp.errors import DippError
-from dipp.models.denoiser import Denoiser, Numbers
+from dipp.models.denoiser import Denoiser, Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
 
 if TYPE_CHECKING:
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
 
     from dipp.models.books import Books
     from dipp.models.engine import Graphs
+
+
+def threads() -> int:
+    """Return how many threads a network may have on the CPU: those of PyTorch if it is loaded, or one for each core.
+
+    The environment variable OMP_NUM_THREADS says otherwise, as it does for PyTorch.
+    """
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].get_num_threads())
+    own = os.environ.get("OMP_NUM_THREADS", "")
+    if own.isdigit() and int(own):
+        return int(own)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_calls(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, pixels: int) -> torch.Tensor:
@@ -34,11 +49,10 @@ def in_calls(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, p
 class NetworkDenoiser(Denoiser):
     """A network that takes a batch of states and one number, with a noise schedule."""
 
-    network: torch.nn.Module
     schedule: NoiseSchedule
     identity: str
     """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
-    device: torch.device
+    device: torch.device | Device
     books: Books | None = field(default=None, kw_only=True)
 
     number: ClassVar[type[int] | type[float]]
@@ -47,6 +61,10 @@ class NetworkDenoiser(Denoiser):
     """Pixels of the pictures that go through the network together, by device; a larger picture goes alone."""
     graph_pixels: ClassVar[float] = math.inf
     """Pixels of the largest picture that goes through a graph on CUDA."""
+
+    @abstractmethod
+    def _module(self) -> Any:
+        """Return the network in PyTorch, on the device."""
 
     @staticmethod
     @abstractmethod
@@ -86,7 +104,7 @@ class NetworkDenoiser(Denoiser):
         if cuda and math.prod(x.shape[2:]) <= self.graph_pixels:
             return self._graphs(x, number, numbers)
         x, given = x.contiguous(memory_format=torch.channels_last), torch.tensor([self.number(number)])
-        return self._forward(self.network, x, given.to(self.device), numbers if cuda else Numbers.EXACT)
+        return self._forward(self._module(), x, given.to(self.device), numbers if cuda else Numbers.EXACT)
 
     @functools.cached_property
     def _graphs(self) -> Graphs:
@@ -95,4 +113,5 @@ class NetworkDenoiser(Denoiser):
         from dipp.models.engine import Graphs
 
         # It holds the network and not the denoiser, which would keep itself alive by it.
-        return Graphs(functools.partial(self._forward, self.network), torch.tensor([self.number()]).dtype, self.device)
+        forward, kind = functools.partial(self._forward, self._module()), torch.tensor([self.number()]).dtype
+        return Graphs(forward, kind, torch.device(self.device))

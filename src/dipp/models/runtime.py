@@ -8,38 +8,43 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Mapping
 
 import numpy as np
 import onnxruntime
-import torch
+from numpy.typing import NDArray
 
+from dipp.models.config import Config
 from dipp.models.graph import graph
-from dipp.models.network import Network
+from dipp.models.running import threads
+
+Floats = NDArray[np.float32]
 
 _every: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
 class Runtime:
-    """A network in ONNX Runtime, with as many threads as PyTorch has at the time of a call."""
+    """A network in ONNX Runtime, with as many threads as a network may have at the time of a call."""
 
-    def __init__(self, network: Network) -> None:
-        self.content = graph(network, {}).SerializeToString()
+    def __init__(self, config: Config, weights: Mapping[str, Floats]) -> None:
+        self.content = graph(config, weights, {}).SerializeToString()
         self.sessions: dict[int, onnxruntime.InferenceSession] = {}
         """By their number of threads; it takes tens of milliseconds to begin one."""
         _every.add(self)
 
-    def __call__(self, y: torch.Tensor, snr: float) -> torch.Tensor:
+    def __call__(self, told: Floats, snr: float) -> Floats:
         """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
-        threads = torch.get_num_threads()
-        session = self.sessions.get(threads)
+        count = threads()
+        session = self.sessions.get(count)
         if session is None:
-            session = self.sessions[threads] = self._session(threads)
-        (x0,) = session.run(None, {"y": y.contiguous().numpy(), "snr": np.array([snr], np.float32)})
-        return torch.from_numpy(x0)
+            session = self.sessions[count] = self._session(count)
+        given = {"y": np.ascontiguousarray(told), "snr": np.array([snr], np.float32)}
+        x0: Floats = session.run(None, given)[0]
+        return x0
 
-    def _session(self, threads: int) -> onnxruntime.InferenceSession:
+    def _session(self, count: int) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = count
         # As OpenMP's (`dipp`): with other work on the cores, threads that spin cost more than they save.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_mem_pattern = False  # plans of memory for every size of pictures would add up

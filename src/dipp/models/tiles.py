@@ -11,32 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import torch
-
+from dipp.core.arrays import Array, room
 from dipp.models import watch
 
 
 def tiled(
-    predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int
-) -> torch.Tensor:
-    """Predictions for stacked planes (N, K, H, W), in tiles of at most `side` pixels a side.
+    predict: Callable[[slice, slice], Array], size: tuple[int, int], stride: int, margin: int, side: int
+) -> Array:
+    """Predictions for pictures of a size, in tiles of at most `side` pixels a side.
 
-    `predict` is the network on planes of any size. `stride` divides `margin` and `side`.
+    `predict` is the network on some rows and columns of the pictures. `stride` divides `margin` and `side`.
     """
-    height, width = y.shape[2:]
+    height, width = size
     if height <= side + margin and width <= side + margin:  # margins would cost more than they save
-        found = predict(y)
-        watch.predicted(len(y) * height * width)
+        found = predict(slice(0, height), slice(0, width))
+        watch.predicted(len(found) * height * width)
         return found
-    whole = y.new_empty(0)
+    whole: Array = None
     for top, bottom in spans(height, stride, side):
         for left, right in spans(width, stride, side):
             above, before = max(0, top - margin), max(0, left - margin)
-            tile = predict(y[..., above : bottom + margin, before : right + margin])
-            if not len(whole):  # a prediction has fewer channels than the planes
-                whole = y.new_empty((len(y), tile.shape[1], height, width))
+            tile = predict(slice(above, bottom + margin), slice(before, right + margin))
+            if whole is None:
+                whole = room((*tile.shape[:2], height, width), tile)
             whole[..., top:bottom, left:right] = tile[..., top - above : bottom - above, left - before : right - before]
-            watch.predicted(len(y) * (bottom - top) * (right - left))
+            watch.predicted(len(tile) * (bottom - top) * (right - left))
     return whole
 
 

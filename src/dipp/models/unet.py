@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 from dipp.models import hub, watch
-from dipp.models.denoiser import MAX_PICTURE, Numbers
+from dipp.models.denoiser import MAX_PICTURE, Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
 from dipp.models.identity import covered, identity
@@ -40,8 +40,11 @@ PIXELS_PER_CALL = {"cpu": 16 << 10, "mps": 16 << 10, "cuda": 256 << 10}
 """Pixels in one call of the network, at most, by device."""
 
 
-def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device: torch.device) -> UNetDenoiser:
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, place: Device) -> UNetDenoiser:
     """Load a denoiser from its folder; `config` is the network config, already read from `config_path` in it."""
+    import torch
+
+    device = torch.device(place)
     index = hub.read_json(name, folder / INDEX) if (folder / INDEX).is_file() else {}
     _check_kind(name, config, index)
     scheduler_config = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
@@ -63,6 +66,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
 class UNetDenoiser(NetworkDenoiser):
     """A `UNet2DModel` with its noise schedule."""
 
+    network: torch.nn.Module
     channels: int
     sample_size: tuple[int, int]
     """Height and width that the network was trained on; images of other sizes go through it in windows (`windows`)."""
@@ -117,6 +121,9 @@ class UNetDenoiser(NetworkDenoiser):
         output = self._in_calls(lambda part: self._predict(part, t, numbers), x_t)
         # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
         return self.schedule.x0(output, x_t, t).contiguous()
+
+    def _module(self) -> torch.nn.Module:
+        return self.network
 
     @staticmethod
     def _output(network: Any, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:

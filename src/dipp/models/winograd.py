@@ -1,8 +1,8 @@
 """The network for photographs on the CPU, for large pictures: convolutions in a quarter of the multiplications.
 
-Most of the time of a call goes into the 3×3 convolutions of the blocks and of the entrance. Libraries compute them
-directly, near the peak of the processor, so only fewer multiplications make them faster. Here they take a third of that
-time; all else of the network is left to PyTorch.
+Most of the time of a call goes into the 3×3 convolutions. Libraries compute them directly, near the peak of the
+processor, so only fewer multiplications make them faster. Here they take a third of that time. All else of the network
+is left to NumPy: pictures have their channels side by side, (N, H, W, C), so going down and up are matrix products.
 
 **Mathematics.** Four outputs y of a convolution with three weights g, from six inputs d, come of a product of
 polynomials, and a polynomial is known from its values at points (Toom and Cook; Winograd). With five points p and
@@ -24,18 +24,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from dipp.compiling import features
-from dipp.models.network import Config, Network, Stage
-from dipp.models.winograd_kernels import OUT, PANEL, TILES, WEIGHTS, Floats, convolve_tiles
-
-if TYPE_CHECKING:
-    from dipp.models.network import Block
+from dipp.models.config import COLOURS, FOLD, LARGEST_SNR, SNR_RANGE, WAVES, Config
+from dipp.models.running import threads
+from dipp.models.winograd_kernels import OUT, PANEL, TILES, WEIGHTS, Floats, convolve_tiles, fold, unfold
 
 STEP = 4 * TILES
 """Tiles that a thread takes at a time."""
@@ -86,74 +83,115 @@ def convolve(
 
 
 class Winograd:
-    """A network whose blocks are computed so, with as many threads as PyTorch has; it is called as a `Runtime` is."""
+    """A network whose 3×3 convolutions are computed so; it is called as a `Runtime` is."""
 
-    def __init__(self, network: Network) -> None:
-        with torch.device("meta"):
-            self.network = Network(network.config)
-        self.network.load_state_dict(network.state_dict(), assign=True)
-        self.network.enter = _Enter(network.enter)  # type: ignore[assignment]
-        self.network.downs, self.network.ups = (
-            nn.ModuleList(_Stage(stage) for stage in stages)  # type: ignore[arg-type]
-            for stages in (network.downs, network.ups)
-        )
+    def __init__(self, config: Config, weights: Mapping[str, Floats]) -> None:
+        self.config, self.weights = config, weights
+        self.enter, self.leave = (_Convolution(weights, name) for name in ("enter", "leave"))
+        self.blocks = {
+            name: [_Block(weights, f"{name}.{number}") for number in range(blocks)]
+            for way, counts in (("downs", config.down), ("ups", config.up))
+            for name, blocks in ((f"{way}.{scale}", blocks) for scale, blocks in enumerate(counts))
+        }
+        pairs = range(len(config.up))
+        self.shrink = [_matrix(weights[f"shrink.{scale}.weight"], (2, 3, 1, 0)) for scale in pairs]
+        self.grow = [_matrix(weights[f"grow.{scale}.weight"], (0, 2, 3, 1)) for scale in pairs]
 
-    def __call__(self, y: Tensor, snr: float) -> Tensor:
+    def __call__(self, told: Floats, snr: float) -> Floats:
         """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
-        with torch.inference_mode(), torch.autocast("cpu", enabled=False):  # whatever the calling program has set
-            y = y.contiguous(memory_format=torch.channels_last)
-            x0: Tensor = self.network(y, torch.tensor([snr], device="cpu"))
-            return x0.clamp(-1, 1)
+        height, width = told.shape[2:]
+        level = np.full((1, 1, 1, 1), min(snr, LARGEST_SNR), np.float32)
+        given, kept, out = self.config.given(told, level, np)
+        kept += out * self.correction(given, float(level.item()))[:, :, :height, :width]
+        x0: Floats = np.clip(kept, -1, 1, out=kept)
+        return x0
 
+    def correction(self, given: Floats, snr: float) -> Floats:
+        """F of planes (N, inputs, H, W), continued with zeros to multiples of the stride."""
+        level = np.float32(np.log(np.clip(snr, *SNR_RANGE))) * WAVES
+        embedding = _silu(self._linear(np.concatenate([np.sin(level), np.cos(level)]), "embed.0"))
+        sides = tuple(-(-side // self.config.stride) * self.config.stride // FOLD for side in given.shape[2:])
+        folded = np.zeros((len(given), *sides, self.enter.inputs), np.float32)
+        fold(given, folded)
+        x, passed = self.enter(folded), list[Floats]()
+        del given, folded
+        for scale, (weights, _) in enumerate(zip(self.shrink, self.config.up, strict=True)):
+            passed.append(self._stage(x, f"downs.{scale}", embedding))
+            x = _shrunk(x, weights) + self.weights[f"shrink.{scale}.bias"]
+        x = self._stage(x, f"downs.{len(passed)}", embedding)
+        for scale, weights in reversed([*enumerate(self.grow)]):
+            x = self._stage(
+                _grown(x, weights, self.weights[f"grow.{scale}.bias"], passed.pop()), f"ups.{scale}", embedding
+            )
+        found = np.empty((len(x), COLOURS, FOLD * x.shape[1], FOLD * x.shape[2]), np.float32)
+        unfold(self.leave(x), found)
+        return found
 
-class _Enter(nn.Module):
-    """The convolution at the entrance, with inputs that are 0 up to a multiple of `PANEL`."""
-
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        super().__init__()
-        weight, bias = (one.detach().numpy() for one in (convolution.weight, convolution.bias))  # type: ignore[union-attr]
-        self.missing = -weight.shape[1] % PANEL
-        self.weights = transformed(np.pad(weight, ((0, 0), (0, self.missing), (0, 0), (0, 0))))
-        self.bias = bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The convolution's output."""
-        given = nn.functional.pad(x.permute(0, 2, 3, 1), (0, self.missing)).contiguous().numpy()
-        out = np.zeros((*given.shape[:3], len(self.bias)), np.float32)
-        ones, threads = np.ones_like(self.bias), torch.get_num_threads()
-        convolve(given, self.weights, ones, self.bias, out, activate=False, threads=threads)
-        return torch.from_numpy(out).permute(0, 3, 1, 2)
-
-
-class _Stage(nn.Module):
-    """`Stage` at one SNR."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__()
-        self.blocks = [_Block(block) for block in stage]  # type: ignore[arg-type]
-
-    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
-        """The last block's output, in the place of x (N, C, H, W), for an embedding (1, E)."""
-        x = x.contiguous(memory_format=torch.channels_last)
-        outer, inner = (one.permute(0, 2, 3, 1).numpy() for one in (x, torch.empty_like(x)))
-        for block in self.blocks:
-            block(outer, inner, embedding)
+    def _stage(self, x: Floats, name: str, embedding: Floats) -> Floats:
+        """The last block's output, in the place of x (N, H, W, C)."""
+        hidden = np.empty_like(x)
+        for block in self.blocks[name]:
+            block(x, hidden, self._linear(embedding, f"{block.name}.modulation"))
         return x
+
+    def _linear(self, x: Floats, name: str) -> Floats:
+        return self.weights[f"{name}.weight"] @ x + self.weights[f"{name}.bias"]
+
+
+class _Convolution:
+    """A convolution (N, H, W, I) → (N, H, W, O), with channels that are 0 up to a multiple of `PANEL`."""
+
+    def __init__(self, weights: Mapping[str, Floats], name: str) -> None:
+        own, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        more, missing = (-count % PANEL for count in own.shape[:2])
+        self.weights = transformed(np.pad(own, ((0, more), (0, missing), (0, 0), (0, 0))))
+        self.bias = np.pad(bias, (0, more))
+        self.inputs = own.shape[1] + missing
+
+    def __call__(self, x: Floats) -> Floats:
+        out = np.zeros((*x.shape[:3], len(self.bias)), np.float32)
+        convolve(x, self.weights, np.ones_like(self.bias), self.bias, out, activate=False, threads=threads())
+        return out
 
 
 class _Block:
-    """`Block` at one SNR, in place."""
+    """`network.Block` at one SNR, in place."""
 
-    def __init__(self, block: Block) -> None:
-        own = {name: tensor.detach().numpy() for name, tensor in block.named_parameters()}
-        self.modulation = block.modulation
-        self.weights = [transformed(own[f"{name}.weight"]) for name in ("first", "second")]
-        self.biases = own["first.bias"], own["second.bias"]
+    def __init__(self, weights: Mapping[str, Floats], name: str) -> None:
+        self.name = name
+        self.weights = [transformed(weights[f"{name}.{which}.weight"]) for which in ("first", "second")]
+        self.biases = [weights[f"{name}.{which}.bias"] for which in ("first", "second")]
 
-    def __call__(self, x: Floats, hidden: Floats, embedding: Tensor) -> None:
+    def __call__(self, x: Floats, hidden: Floats, modulation: Floats) -> None:
         """x += W₂·silu(a·(W₁·x) + b), for x and the room for hidden channels (N, H, W, C)."""
-        threads = torch.get_num_threads()
-        scale, shift = np.split(self.modulation(embedding)[0].numpy(), 2)
+        scale, shift = np.split(modulation, 2)
         a, (first, second) = 1 + scale, self.biases
-        convolve(x, self.weights[0], a, a * first + shift, hidden, activate=True, threads=threads)
-        convolve(hidden, self.weights[1], np.ones_like(a), second, x, activate=False, threads=threads)
+        convolve(x, self.weights[0], a, a * first + shift, hidden, activate=True, threads=threads())
+        convolve(hidden, self.weights[1], np.ones_like(a), second, x, activate=False, threads=threads())
+
+
+def _matrix(weights: Floats, axes: tuple[int, ...]) -> Floats:
+    """Weights of 2×2 convolutions as a matrix: inputs, those of four pixels if they shrink, by outputs."""
+    moved = weights.transpose(axes)
+    rows = moved.shape[0] if axes[0] == 0 else 4 * moved.shape[2]
+    return np.ascontiguousarray(moved.reshape(rows, -1))
+
+
+def _shrunk(x: Floats, weights: Floats) -> Floats:
+    """A convolution of 2×2 pixels each of x (N, H, W, C), by weights (4C, O)."""
+    batch, height, width, channels = x.shape
+    cells = x.reshape(batch, height // 2, 2, width // 2, 2, channels).swapaxes(2, 3)
+    found: Floats = cells.reshape(batch, height // 2, width // 2, -1) @ weights
+    return found
+
+
+def _grown(x: Floats, weights: Floats, bias: Floats, onto: Floats) -> Floats:
+    """Add the transposed convolution of x, by weights (C, 4·O), and its bias to what came down (N, 2H, 2W, O)."""
+    batch, height, width, _ = x.shape
+    cells = (x @ weights).reshape(batch, height, width, 2, 2, -1) + bias
+    onto.reshape(batch, height, 2, width, 2, -1)[:] += cells.swapaxes(2, 3)
+    return onto
+
+
+def _silu(x: Floats) -> Any:
+    return x / (1 + np.exp(-x))

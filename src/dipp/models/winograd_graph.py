@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dipp.models.config import Config
 from dipp.models.graph import Array, Build
-from dipp.models.network import Config
 from dipp.models.winograd_kernels import CELLS, IN, INPUTS, OUT, OUTPUTS, WEIGHTS
 
 AXES = 6

@@ -240,3 +240,27 @@ def convolve_tiles(
                     _leave_activated(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
                 else:
                     _leave_added(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
+
+
+@compiled(nogil=True)
+def fold(planes: Floats, out: Floats) -> None:
+    """Fold squares of 2×2 pixels of planes (N, K, H, W) into channels of `out` (N, ⌈H/2⌉ or more, …, 4K or more)."""
+    images, count, height, width = planes.shape
+    for image in range(images):
+        for y in range(height):
+            for plane in range(count):
+                channel = 4 * plane + 2 * (y % 2)
+                for x in range(width):
+                    out[image, y // 2, x // 2, channel + x % 2] = planes[image, plane, y, x]
+
+
+@compiled(nogil=True)
+def unfold(x: Floats, out: Floats) -> None:
+    """Undo `fold`: pixels of `out` (N, K, 2H, 2W) from the first 4K channels of x (N, H, W, C)."""
+    images, count, height, width = out.shape
+    for image in range(images):
+        for plane in range(count):
+            for y in range(height):
+                channel = 4 * plane + 2 * (y % 2)
+                for column in range(width):
+                    out[image, plane, y, column] = x[image, y // 2, column // 2, channel + column % 2]

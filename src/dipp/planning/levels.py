@@ -34,10 +34,14 @@ FEW = 5
 
 def work(snrs: Floats, pixels: int) -> Floats:
     """Return the work of steps that start from states of these SNRs, in calls at the full resolution: 1/4^level."""
-    return np.asarray(4.0 ** -np.vectorize(level_at, otypes=[np.float64])(snrs, pixels), np.float64)
+    return 4.0 ** -sum((snrs < largest).astype(np.float64) for largest in _largest(pixels))
 
 
 def level_at(snr: float, pixels: int) -> int:
     """Return the level at which a picture of this number of pixels is predicted from a state of this SNR."""
-    largest = pixels / PIXELS
-    return sum(snr < largest / FALL**level for level in range(MAX_LEVEL))
+    return sum(snr < largest for largest in _largest(pixels))
+
+
+def _largest(pixels: int) -> list[float]:
+    """Return the SNR below which a picture is predicted at level 1, 2 and so on."""
+    return [pixels / PIXELS / FALL**level for level in range(MAX_LEVEL)]

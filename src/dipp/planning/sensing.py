@@ -16,8 +16,10 @@ the state moves by √ΔSNR·z with z = ±1/√q.
 In bits, a pair takes one a touched coordinate; a code that searches takes index_bits for every index_bits − pad bits of
 the divergence Σ(θ·tanh θ − ln cosh θ)/ln 2.
 
-Every combination of a grid is followed at once, which takes a fraction of a second. What the planner believes is public
-and costs quality alone; a plan counts only if its certificate, from its integers, is within the budget.
+Every combination of a grid is followed at once, which takes a fraction of a second. For pictures of `LARGE` pixels and
+more, the plan of the fewest calls is taken whose expected picture is nearly as good as the best (`GIVEN_UP`). What the
+planner believes is public and costs quality alone; a plan counts only if its certificate, from its integers, is within
+the budget.
 """
 
 from __future__ import annotations
@@ -88,6 +90,11 @@ RATE_SLACK = 0.002
 """Share by which a plan may exceed a rate: pictures are not always whole groups."""
 SPARE = 1.08
 """Largest share of the expected bits that files took by a code whose indices differ in length: so a rate is kept."""
+LARGE = 256 * 256
+"""Pixels of a picture from which on a network call takes so long that a plan of fewer calls is worth a little."""
+GIVEN_UP = 0.3
+"""dB by which the expected picture of a plan of fewer calls may be worse than the best, for large pictures: half of the
+calls are gone then. Plans of few steps stay as they are."""
 LEAST_GAIN = 0.02
 """dB by which a point of the frontier must be better than the one before it."""
 WORTH_SAYING = 0.25
@@ -164,6 +171,19 @@ class Followed(NamedTuple):
     kls: Floats
 
 
+class Options(NamedTuple):
+    """Choices that a budget can pay for, worked out."""
+
+    budget: Budget
+    choices: Sequence[Choice]
+    tilts: Floats
+    followed: Followed
+    quality: Floats
+    """PSNR of the expected picture of each, in dB."""
+    work: Floats
+    """Work of the network calls of each, in calls at the resolution of the picture."""
+
+
 @dataclass(frozen=True, eq=False)
 class SensingPlanner:
     """Finds sensing plans on a denoiser's public residuals, for pictures of one geometry."""
@@ -189,7 +209,8 @@ class SensingPlanner:
         if bpp is not None and final_timestep is not None:
             raise DippError("final_timestep, bpp", "at most one of them is needed")
         require_limits(self.schedule, final_timestep, bpp)
-        every = self.frontier(budget)
+        options = self._options(budget)
+        every = self._frontier(options)
         if not every:
             raise DippError("budget", f"{budget} is too small for any step")
         if final_timestep is not None:
@@ -208,34 +229,60 @@ class SensingPlanner:
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
         )
+        if final_timestep is None and self.geometry.pixels >= LARGE and len(chosen.plan.steps) > levels.FEW:
+            chosen = self._quicker(options, chosen, most)
         more = final_timestep is None and len(within) < len(every)
         bound = more and every[-1].psnr > chosen.psnr + WORTH_SAYING
         return replace(chosen, table=self.residuals.digest, bound=bound)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
+        return self._frontier(self._options(budget))
+
+    def _options(self, budget: Budget | None) -> Options:
+        """Work out all choices that the budget can pay for."""
         if budget is None:
             raise DippError("budget", "give epsilon, epsilon with delta, or rho")
         choices, tilts = self._within(budget)
         if not choices:
             raise DippError("budget", f"{budget} is too small for any step", f"{self._enough(budget)} will do")
         followed = self._follow(choices, tilts)
-        quality, points = self.residuals.psnr(followed.snr), list[Point]()
-        quick = self._quick(choices, followed)
-        for i in np.lexsort((-quality, followed.bits)):
-            if not quick[i]:
-                continue
-            if points and quality[i] <= points[-1].psnr + LEAST_GAIN:
-                continue
-            plan = self._plan(choices[i], float(tilts[i]), followed, int(i))
-            try:
-                allowed = budget.allows(Certificate.of(plan, self.geometry))
-            except DippError:  # a clip so narrow that no integer has its slope, which takes an all but perfect denoiser
-                continue
-            if allowed:
-                bits, snr = float(followed.bits[i]), float(followed.snr[i])
-                points.append(Point(None, plan, bits, bits / self.geometry.pixels, snr, float(quality[i])))
+        return Options(
+            budget, choices, tilts, followed, self.residuals.psnr(followed.snr), self._work(choices, followed)
+        )
+
+    def _frontier(self, options: Options) -> tuple[Point, ...]:
+        points, quality = list[Point](), options.quality
+        steps = np.array([choice.steps for choice in options.choices])
+        quick = (options.work * self.geometry.pixels <= levels.WORK) | (steps <= levels.FEW)
+        if not self.coarse or self.calls * self.geometry.pixels <= levels.WORK:
+            quick[:] = True
+        for i in np.lexsort((-quality, options.followed.bits)):
+            if quick[i] and not (points and quality[i] <= points[-1].psnr + LEAST_GAIN):
+                points += self._points(options, int(i))
         return tuple(points)
+
+    def _quicker(self, options: Options, best: Point, bpp: float) -> Point:
+        """Return the point of the least work within a rate whose expected picture is at most `GIVEN_UP` dB worse."""
+        good = options.quality >= best.psnr - GIVEN_UP
+        good &= options.followed.bits <= bpp * (1 + RATE_SLACK) * self.geometry.pixels
+        for i in np.lexsort((-options.quality, options.work)):
+            if options.work[i] >= best.plan.work:
+                break
+            if good[i] and (found := self._points(options, int(i))):
+                return found[0]
+        return best
+
+    def _points(self, options: Options, number: int) -> list[Point]:
+        """Return a choice as a point, if its certificate is within the budget; none otherwise."""
+        followed, tilt = options.followed, float(options.tilts[number])
+        plan = self._plan(options.choices[number], tilt, followed, number)
+        try:
+            allowed = options.budget.allows(Certificate.of(plan, self.geometry))
+        except DippError:  # a clip so narrow that no integer has its slope, which takes an all but perfect denoiser
+            allowed = False
+        bits, snr, psnr = (float(column[number]) for column in (followed.bits, followed.snr, options.quality))
+        return [Point(None, plan, bits, bits / self.geometry.pixels, snr, psnr)] if allowed else []
 
     def _first_within(self, snr: float) -> int:
         """The earliest timestep that a plan of this final SNR reaches."""
@@ -300,15 +347,13 @@ class SensingPlanner:
             bits[on] += cost.bits
         return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
 
-    def _quick(self, choices: Sequence[Choice], followed: Followed) -> NDArray[np.bool_]:
-        """Return which choices send no more than `levels.WORK` pixels through the network, or have few steps."""
-        steps, pixels = np.array([choice.steps for choice in choices]), self.geometry.pixels
-        if not self.coarse or self.calls * pixels <= levels.WORK:
-            return np.ones(len(choices), bool)
-        before = followed.gains.cumsum(axis=1)[:, :-1]
+    def _work(self, choices: Sequence[Choice], followed: Followed) -> Floats:
+        """Return the work of the calls of each choice, in calls at the resolution of the picture."""
+        steps = np.array([choice.steps for choice in choices])
         asked = np.arange(1, followed.gains.shape[1]) < steps[:, None]
-        total = (levels.work(before, pixels) * asked).sum(axis=1)
-        return np.asarray((total * pixels <= levels.WORK) | (steps <= levels.FEW))
+        before = followed.gains.cumsum(axis=1)[:, :-1]
+        each = levels.work(before, self.geometry.pixels) if self.coarse else np.ones_like(before)
+        return np.asarray((each * asked).sum(axis=1), np.float64)
 
     def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
         """The plan of one of the choices that were followed."""

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
+from dipp.core.arrays import Array, host
 from dipp.errors import DippError
 from dipp.models.diffusion import normals
 from dipp.models.evidence import EXACT, Evidence
@@ -108,20 +109,18 @@ class Painter:
 
     def _expected(self, known: Signal, unknown: Mask, plain: Signal, precision: float) -> Signal:
         """Return the denoiser's expected picture of known pixels, and of an interpolation of the others."""
-        import torch
 
-        def batch(values: Signal) -> torch.Tensor:
-            return torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)[None]))
+        def batch(values: Signal) -> Array:
+            return self.denoiser.placed(np.ascontiguousarray(values.transpose(2, 0, 1)[None]))
 
         missing = unknown[..., None].astype(np.float32)
-        inside = batch(missing)
         evidence = Evidence(
             batch(known * (1 - missing)),
-            torch.where(inside > 0, 0.0, EXACT),
+            batch(np.where(missing > 0, np.float32(0), np.float32(EXACT))),
             batch(plain * missing),
-            float(np.clip(precision, *PRECISIONS)) * inside,
+            batch(np.float32(np.clip(precision, *PRECISIONS)) * missing),
         )
-        found: Signal = self.denoiser.predict(evidence)[0].permute(1, 2, 0).cpu().numpy()
+        found: Signal = host(self.denoiser.predict(evidence)[0]).transpose(1, 2, 0)
         return found
 
 

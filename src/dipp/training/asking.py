@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dipp.codec import questions
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
+from dipp.core.arrays import Array, colours_last
 from dipp.core.chunking import Touched
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -23,9 +24,6 @@ from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import short_floats
 from dipp.planning.questions import CODING
 from dipp.training.sensing import SEED
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
@@ -79,24 +77,21 @@ class Asking:
                 chain = self.chain(step)
                 layout = chain.layout(number, range(len(self.pixels)), turn)
                 select = Selector(chain.plan, SEED, self.flat, denoiser.device.type)
-                noise = chain.noise(layout, select(layout, known.expand(len(self.pixels), -1)))
+                noise = chain.noise(layout, select(layout, np.broadcast_to(known, (len(self.pixels), known.shape[1]))))
                 state = chain.trajectory.advance(number, state, x_hat, noise, turn)
 
             yield family(steps, number, turn), content, ask
         self.steps.append(step)
         self.state = state
 
-    def _content(self, step: Question, turn: int, x_hat: torch.Tensor) -> tuple[Floats, torch.Tensor]:
+    def _content(self, step: Question, turn: int, x_hat: Array) -> tuple[Floats, Floats]:
         """Return the content of the blocks of a round, and what is known of their coordinates."""
-        import torch
-
         unit, grid = step.grid(self.unit, self.geometry)
         deal = CODING.code.deal
         chunks = deal.chunks(SEED, Touched(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
         chunks = chunks.in_round(turn) if step.turns > 1 else chunks
-        order = torch.from_numpy(np.array(chunks.order))
-        known = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order.to(x_hat.device)]
-        residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - known.cpu().numpy()
+        known = colours_last(x_hat).reshape(len(x_hat), -1)[:, chunks.order]
+        residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - known
         return questions.content(residuals, chunks, grid)[0], known
 
     def copy(self) -> Asking:
@@ -112,7 +107,7 @@ class Asking:
     def label(self) -> None:
         """Give the last question the SNR by which the network makes the best picture of the answers."""
         truth = questions.coarse(self.flat, self.geometry, self.unit, self.steps[-1])
-        known = self.state.permute(0, 2, 3, 1).reshape(len(self.pixels), -1).cpu().numpy()
+        known = colours_last(self.state).reshape(len(self.pixels), -1)
         error = max(float(np.square(known - truth).mean()), 1e-6)
         tried = [self._labelled(factor / error) for factor in LABELS]
         self.steps[-1] = min(tried, key=self.error)
@@ -124,5 +119,5 @@ class Asking:
         """Return the mean squared error of the network's picture, if the last question is `last`."""
         plan = Plan(CODING, (*self.steps[:-1], last), unit=self.unit)
         trajectory = Chain(plan, self.denoiser, SEED, self.geometry).trajectory
-        picture = trajectory.expected(len(self.steps), self.state).permute(0, 2, 3, 1).cpu().numpy()
+        picture = colours_last(trajectory.expected(len(self.steps), self.state))
         return float(np.square(picture - to_signal(self.pixels)).mean())

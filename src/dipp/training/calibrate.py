@@ -11,13 +11,14 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.encoder import Selector
+from dipp.core.arrays import Array, colours_last, host
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
@@ -26,9 +27,6 @@ from dipp.planning.presets import PRESETS, SteppedPreset
 from dipp.planning.table import ErrorTable, grid, measure
 from dipp.privacy.budget import Budget
 from dipp.training.sensing import GROUPS, SEED, TILTS, sensing_residuals
-
-if TYPE_CHECKING:
-    import torch
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 """Budgets (pure ε) of the plans along which images are coded."""
@@ -56,9 +54,7 @@ def calibrate(
 
     Residuals of sensing are also measured on `others`, images of further sizes; every size counts as much.
     """
-    import torch
-
-    x = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
+    x = denoiser.placed(np.moveaxis(to_signal(pixels).astype(np.float32), -1, 1))
     progress("exact states")
     facts = {"model": denoiser.identity, **provenance}
     table = measure(denoiser.x0, denoiser.schedule, x, SEED, provenance=facts)
@@ -88,14 +84,14 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 
-    def choose(layout: StepLayout, x_hat: torch.Tensor) -> Any:
-        met.append(float(np.square(x_hat.cpu().numpy() - to_signal(flat[:, layout.chunks.order])).mean()))
+    def choose(layout: StepLayout, x_hat: Array) -> Any:
+        met.append(float(np.square(host(x_hat) - to_signal(flat[:, layout.chunks.order])).mean()))
         return select(layout, x_hat)
 
     chain = Chain(plan, denoiser, SEED, Geometry.of(pixels.shape[1:]))
     state, _ = chain.run(range(len(pixels)), choose)
-    last = chain.trajectory.expected(len(plan.steps), state).permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
-    return [*met[1:], float(np.square(last - to_signal(flat)).mean())]
+    last = colours_last(chain.trajectory.expected(len(plan.steps), state))
+    return [*met[1:], float(np.square(last - to_signal(pixels)).mean())]
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:

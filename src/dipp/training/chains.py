@@ -21,8 +21,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dipp.models.config import COLOURS, LARGEST_SNR
 from dipp.models.evidence import answered
-from dipp.models.network import COLOURS, LARGEST_SNR
 
 GROUPS = (8, 16, 32)
 """Groups of pixels in a pass."""

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from dipp.models.books import Books
+from dipp.models.config import LARGEST_SNR, Config
 from dipp.models.evidence import Evidence, levels
-from dipp.models.network import LARGEST_SNR, Config
 from dipp.training.bank import Bank
 from dipp.training.chains import Chains
 from dipp.training.told import evidence

@@ -9,7 +9,7 @@ averaged, since it is the SNR that matters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from dipp.codec.encoder import Selector
 from dipp.codec.trajectory import Sensing
 from dipp.codes import Flat, Pairs
 from dipp.core import randomness
+from dipp.core.arrays import Array, colours_last
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
@@ -31,9 +32,6 @@ from dipp.planning.residuals import Residuals
 from dipp.planning.sensing import SEARCHES
 from dipp.planning.table import slices
 from dipp.planning.tilts import deviation, divergence, gain
-
-if TYPE_CHECKING:
-    import torch
 
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
@@ -89,8 +87,6 @@ class Met(NamedTuple):
 
 def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[Met]:
     """Code public pictures by pairs of one tilt: what is met before each step, and after the last."""
-    import torch
-
     geometry = Geometry.of(pixels.shape[1:])
     channels = geometry.channels
     flat = pixels.reshape(len(pixels), -1)
@@ -115,17 +111,16 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
         steps.append(SensingStep(tilt, clip, float(short_floats(gained)), 1, 1))
         chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, geometry)
         layout = chain.layout(number, range(len(pixels)))
-        order = torch.tensor(layout.chunks.order, device=state.device)
-        touched = x_hat.permute(0, 2, 3, 1).reshape(len(x_hat), -1)[:, order]
+        touched = colours_last(x_hat).reshape(len(x_hat), -1)[:, layout.chunks.order]
         select = Selector(chain.plan, SEED, flat, denoiser.device.type)
-        indices = select(layout, touched.expand(len(pixels), -1))
+        indices = select(layout, np.broadcast_to(touched, (len(pixels), touched.shape[1])))
         state = chain.trajectory.advance(number, state, x_hat, chain.noise(layout, indices))
         snr += steps[-1].snr_gain
     return met
 
 
-def _rows(x: torch.Tensor) -> Floats:
-    return np.asarray(x.permute(0, 2, 3, 1).reshape(len(x), -1).cpu(), np.float64)
+def _rows(x: Array) -> Floats:
+    return colours_last(x).reshape(len(x), -1).astype(np.float64)
 
 
 def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:

@@ -16,7 +16,8 @@ import torch
 from dipp import files, models
 from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
-from dipp.models.network import CHANNELS, Config, widened
+from dipp.models.config import CHANNELS, Config
+from dipp.models.network import widened
 from dipp.models.photonet import PhotoDenoiser
 from dipp.training import public_pictures
 from dipp.training.bank import Cut, cut_all
@@ -80,7 +81,7 @@ def _origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Conf
         denoiser = models.load(start)
         if not isinstance(denoiser, PhotoDenoiser):
             raise DippError("start", f"a denoiser for photographs is needed, {start} holds another")
-        return denoiser.network.config, denoiser.network.state_dict()
+        return denoiser.config, denoiser.network.state_dict()
     try:
         return Config.from_dict(network or {}), None
     except (TypeError, ValueError) as error:

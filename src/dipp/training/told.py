@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from dipp.models.config import LARGEST_SNR
 from dipp.models.evidence import Evidence
-from dipp.models.network import LARGEST_SNR
 
 REGION, TOUCHED = 0.45, 0.2
 """Shares of the kinds; the rest is coarse."""

@@ -26,8 +26,8 @@ from torch import Tensor
 from dipp.codec.grids import between
 from dipp.core.steps import BLOCK, ROUNDS
 from dipp.models.books import AGAIN, RAW, Book, Books
+from dipp.models.config import COLOURS
 from dipp.models.evidence import Evidence
-from dipp.models.network import COLOURS
 from dipp.planning.questions import MOST, candidates_of
 
 TURNS = 4

@@ -16,9 +16,9 @@ from dipp.codec.encoder import Selector
 from dipp.codec.trajectory import Sensing
 from dipp.core.geometry import Geometry
 from dipp.models import photonet
+from dipp.models.config import CHANNELS
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence, answered
-from dipp.models.network import CHANNELS
 
 SEED, SIZE = bytes(16), (12, 20)
 
@@ -40,7 +40,7 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
     met, seen = list[Evidence](), list[tuple[np.ndarray, np.ndarray]]()
     own = type(wide).predict
 
-    def predict(self: Denoiser, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
+    def predict(self: Denoiser, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> np.ndarray:
         met.append(evidence)
         return own(self, evidence, numbers)
 
@@ -48,30 +48,30 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
     pixels = np.random.default_rng(0).integers(0, 256, (2, geometry.coordinates), dtype=np.uint8)
     select = Selector(plan, SEED, pixels, "cpu")
 
-    def choose(layout: StepLayout, x_hat: torch.Tensor) -> np.ndarray:
+    def choose(layout: StepLayout, x_hat: np.ndarray) -> np.ndarray:
         chosen = select(layout, x_hat)
-        seen.append((np.array(layout.chunks.order), chain.noise(layout, chosen).numpy()))
+        seen.append((np.array(layout.chunks.order), chain.noise(layout, chosen)))
         return chosen
 
     chain = Chain(plan, wide, SEED, geometry)
     state, _ = chain.run(range(2), choose)
     assert state.shape == (2, 9, *SIZE)
     chain.trajectory.expected(len(plan.steps), state)
-    predictions = [torch.zeros(2, 3, *SIZE), *(own(wide, one) for one in met[:-1])]
+    predictions = [np.zeros((2, 3, *SIZE)), *(own(wide, one) for one in met[:-1])]
     for steps in range(1, len(plan.steps) + 1):
         evidence = met[steps - 1]
         assert evidence.compared is not None
         assert evidence.answers is not None
-        compared, answers = torch.zeros(2, 3, *SIZE), torch.zeros(2, 3, *SIZE)
+        compared, answers = np.zeros((2, 2, 3, *SIZE))
         for number in range(steps):
-            noise = torch.from_numpy(seen[number][1])
+            noise = seen[number][1]
             told = answered(noise, plan.steps[number].snr_gain, chain.trajectory.snr(number))  # type: ignore[attr-defined]
             asked = noise != 0
-            compared = torch.where(asked | (answers == 0), predictions[number], compared)
-            answers = torch.where(asked, told, answers)
-        torch.testing.assert_close(evidence.compared, compared, rtol=0, atol=1e-5)
-        torch.testing.assert_close(evidence.answers, answers, rtol=0, atol=1e-6)
-        assert (answers != 0).float().mean().item() == pytest.approx(min(1, steps / 6), abs=0.1)
+            compared = np.where(asked | (answers == 0), predictions[number], compared)
+            answers = np.where(asked, told, answers)
+        np.testing.assert_allclose(evidence.compared, compared, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(evidence.answers, answers, rtol=0, atol=1e-6)
+        assert (answers != 0).mean() == pytest.approx(min(1, steps / 6), abs=0.1)
 
 
 def test_the_state_is_that_of_networks_without_answers(wide: Denoiser) -> None:
@@ -79,13 +79,13 @@ def test_the_state_is_that_of_networks_without_answers(wide: Denoiser) -> None:
     steps = sensing_plan(groups=2, steps=6).steps
     told = Sensing(steps, wide)
     state = told.start(SEED, Geometry(*SIZE, 3))
-    plain, noises = state[:, :3], torch.randn(6, 1, 3, *SIZE, generator=torch.Generator().manual_seed(0))
+    plain, noises = state[:, :3], np.random.default_rng(0).standard_normal((6, 1, 3, *SIZE), np.float32)
     for number, step in enumerate(steps):
         x_hat, noise = told.predict(number, state), noises[number] * (noises[number] > 0.5)
         before, gain = told.snr(number), step.snr_gain
         state = told.advance(number, state, x_hat, noise)
         plain = (before * plain + gain * x_hat + gain**0.5 * noise) / (before + gain)
-        torch.testing.assert_close(state[:, :3], plain, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(state[:, :3], plain, rtol=0, atol=1e-5)
         assert told.noisy(number + 1, state)[0].shape == (1, 3, *SIZE)
 
 

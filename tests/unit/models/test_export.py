@@ -12,15 +12,15 @@ import onnxruntime
 import pytest
 import torch
 from helpers.commands import Command
-from helpers.networks import SMALL, random_network, tiny_denoiser
+from helpers.networks import SMALL, random_network, tiny_denoiser, weights_of
 
 from dipp import models
 from dipp.errors import DippError
 from dipp.models import photonet
+from dipp.models.config import Config
 from dipp.models.evidence import Evidence
 from dipp.models.export import export
 from dipp.models.graph import Build, graph
-from dipp.models.network import Config
 from dipp.models.runtime import Runtime
 from dipp.models.winograd_graph import WinogradBuild
 
@@ -60,7 +60,9 @@ def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
     """Also at borders, of pictures of several sizes and of two at once."""
     network = random_network(config)
     plain, fewer = (
-        onnxruntime.InferenceSession(graph(network, {}, kind).SerializeToString(), providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            graph(network.config, weights_of(network), {}, kind).SerializeToString(), providers=["CPUExecutionProvider"]
+        )
         for kind in (Build, WinogradBuild)
     )
     random = np.random.default_rng(0)
@@ -73,7 +75,10 @@ def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
 def test_only_large_scales_take_fewer_multiplications() -> None:
     """Those whose sides are whole tiles; a block has two convolutions."""
     network = random_network(Config())
-    nodes = {kind: [node.op_type for node in graph(network, {}, kind).graph.node] for kind in (Build, WinogradBuild)}
+    nodes = {
+        kind: [node.op_type for node in graph(network.config, weights_of(network), {}, kind).graph.node]
+        for kind in (Build, WinogradBuild)
+    }
     saved = nodes[Build].count("Conv") - nodes[WinogradBuild].count("Conv")
     assert saved == 2 * (sum(Config().down[:3]) + sum(Config().up[:3]))
 
@@ -82,8 +87,8 @@ def test_weights_beyond_half_precision_are_stored_whole() -> None:
     network = random_network()
     network.enter.weight[0, 0] = 1e6
     y = torch.zeros(1, 3, 16, 16)
-    found = Runtime(network)(y, 1.0)
-    torch.testing.assert_close(found, network(y, torch.ones(1)).clamp(-1, 1), rtol=0, atol=CLOSE)
+    found = Runtime(network.config, weights_of(network))(y.numpy(), 1.0)
+    np.testing.assert_allclose(found, network(y, torch.ones(1)).clamp(-1, 1).numpy(), rtol=0, atol=CLOSE)
 
 
 def test_the_file_is_as_small_as_the_weights(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,8 +12,20 @@ from helpers.networks import SMALL, random_network
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dipp.models.network import LARGEST_SNR, Config
+from dipp.models.config import LARGEST_SNR, Config
 from dipp.models.tiles import spans, tiled
+
+
+def in_tiles(
+    predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int
+) -> torch.Tensor:
+    """The predictions for y in tiles."""
+
+    def part(rows: slice, columns: slice) -> torch.Tensor:
+        return predict(y[..., rows, columns])
+
+    found: torch.Tensor = tiled(part, (y.shape[2], y.shape[3]), stride, margin, side)
+    return found
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 1), (7, 50), (32, 32), (65, 33)])
@@ -34,7 +47,7 @@ def test_tiles_equal_the_whole(size: tuple[int, int], snr: float) -> None:
         found: torch.Tensor = network(part, level)
         return found
 
-    tiles = tiled(predict, y, SMALL.stride, SMALL.margin, side=16)
+    tiles = in_tiles(predict, y, SMALL, SMALL.margin, side=16)
     assert len(asked) > 4
     assert max(max(shape) for shape in asked) <= 16 + 2 * SMALL.margin
     torch.testing.assert_close(tiles, network(y, level), rtol=0, atol=1e-12)
@@ -44,7 +57,7 @@ def test_tiles_of_the_default_network_in_single_precision() -> None:
     network, config = random_network(Config()), Config()
     y, level = torch.randn(1, 3, 33, 580), torch.tensor([1.0])
     whole = network(y, level)
-    tiles = tiled(functools.partial(network, snr=level), y, config.stride, config.margin, side=128)
+    tiles = in_tiles(functools.partial(network, snr=level), y, config, config.margin, side=128)
     torch.testing.assert_close(tiles, whole, rtol=0, atol=1e-4 * whole.std().item())
 
 
@@ -52,7 +65,7 @@ def test_tiles_with_a_smaller_margin_show() -> None:
     """That the margin is what makes them equal: half of it does not."""
     network = random_network(SMALL).double()
     y, level = torch.randn(1, 3, 96, 96, dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64)
-    tiles = tiled(functools.partial(network, snr=level), y, SMALL.stride, SMALL.stride, side=16)
+    tiles = in_tiles(functools.partial(network, snr=level), y, SMALL, SMALL.stride, side=16)
     assert (tiles - network(y, level)).abs().max() > 1e-6
 
 

@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 from dipp import models
 from dipp.errors import DippError
 from dipp.models import photonet
-from dipp.models.denoiser import Numbers
+from dipp.models.config import LARGEST_SNR
+from dipp.models.denoiser import Device, Numbers
 from dipp.models.evidence import Evidence
-from dipp.models.network import LARGEST_SNR
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
 
@@ -166,7 +166,7 @@ def test_on_other_devices_than_the_cpu_and_cuda_pictures_of_all_sizes_go_through
 
     monkeypatch.setattr(PhotoDenoiser, "_forward", staticmethod(forward))
     monkeypatch.setitem(photonet.PIXELS_PER_CALL, "meta", 1)
-    elsewhere = replace(small, network=copy.deepcopy(small.network).to("meta"), device=torch.device("meta"))
+    elsewhere = replace(small, device=Device("meta"))
     assert elsewhere.predict(Evidence(noisy(2), 1.0)).shape == (2, 3, 16, 16)
     assert elsewhere.predict(Evidence(noisy(1), 1.0), Numbers.FAST).shape == (1, 3, 16, 16)
     assert set(asked) == {Numbers.EXACT}

@@ -37,8 +37,9 @@ class Heard:
 def test_tiles_add_up_to_the_picture(height: int, width: int, tiles: int) -> None:
     heard = Heard()
     with watch.watching(heard):
-        tiled(lambda y: y, torch.zeros(2, 3, height, width), stride=4, margin=8, side=16)
-    told = [pixels for (pixels,) in heard.of("predicted")]
+        pixels = torch.zeros(2, 3, height, width)
+        tiled(lambda rows, columns: pixels[..., rows, columns], (height, width), stride=4, margin=8, side=16)
+    told = [count for (count,) in heard.of("predicted")]
     assert sum(told) == 2 * height * width
     assert len(told) >= tiles
 

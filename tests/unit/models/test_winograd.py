@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from dipp import models
 from dipp.models import photonet, winograd
+from dipp.models.config import Config
 from dipp.models.evidence import Evidence
-from dipp.models.network import Config
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
 from dipp.models.winograd import STEP, Winograd, convolve, transformed
@@ -225,7 +225,7 @@ def test_neither_threads_nor_the_batch_change_a_bit_of_a_prediction(denoiser: Ph
 def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     y = states(1, 150, 90)
     whole = denoiser.predict(Evidence(y, 1.0))
-    monkeypatch.setattr(photonet, "TILE", 8 * denoiser.network.config.stride)
+    monkeypatch.setattr(photonet, "TILE", 8 * denoiser.config.stride)
     tiles = list[torch.Size]()
 
     def noted(
@@ -253,10 +253,10 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
     for size in ((4, 4), (3, 5), (2, 8)):
         denoiser.predict(Evidence(states(2, *size), 1.0))
     assert asked == [("Winograd", 2), ("Runtime", 2), ("Winograd", 2)]
-    assert winograd.possible(denoiser.network.config)
+    assert winograd.possible(denoiser.config)
     assert not winograd.possible(Config(channels=(64, PANEL + 8), down=(1, 1), up=(1,)))
     monkeypatch.setattr(winograd, "features", lambda: {"neon"})
-    assert not winograd.possible(denoiser.network.config)
+    assert not winograd.possible(denoiser.config)
     vars(denoiser).pop("_large")
     denoiser.predict(Evidence(states(2, 4, 4), 1.0))
     assert asked[3:] == [("Runtime", 2)]

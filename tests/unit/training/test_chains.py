@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dipp.models.network import CHANNELS, COLOURS, Config
+from dipp.models.config import CHANNELS, COLOURS, Config
 from dipp.training.bank import MORE, Bank, Cut, cut_all
 from dipp.training.chains import Chains
 from dipp.training.muon import orthogonal

@@ -23,7 +23,8 @@ from dipp import models
 from dipp.cli.main import app
 from dipp.errors import DippError
 from dipp.models import photonet
-from dipp.models.network import CHANNELS, Config, Network
+from dipp.models.config import CHANNELS, Config
+from dipp.models.network import Network
 from dipp.training import calibrate, sensing
 from dipp.training import run as training
 from dipp.training.run import CHECKPOINT, Run
