@@ -1,8 +1,9 @@
 """The network for photographs on the CPU, for large pictures: convolutions in a quarter of the multiplications.
 
 Most of the time of a call goes into the 3×3 convolutions. Libraries compute them directly, near the peak of the
-processor, so only fewer multiplications make them faster. Here they take a third of that time. All else of the network
-is left to NumPy: pictures have their channels side by side, (N, H, W, C), so going down and up are matrix products.
+processor, so only fewer multiplications make them faster. Here they take a third of that time. Going down and up are
+products of matrices, since pictures have their channels side by side, (N, H, W, C). A library's products are not for
+these: its threads wait by spinning, which takes several times the processor's time where others have work to do.
 
 **Mathematics.** Four outputs y of a convolution with three weights g, from six inputs d, come of a product of
 polynomials, and a polynomial is known from its values at points (Toom and Cook; Winograd). With five points p and
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,21 @@ import numpy as np
 from dipp.compiling import features
 from dipp.models.config import COLOURS, FOLD, LARGEST_SNR, SNR_RANGE, WAVES, Config
 from dipp.models.running import threads
-from dipp.models.winograd_kernels import OUT, PANEL, TILES, WEIGHTS, Floats, convolve_tiles, fold, unfold
+from dipp.models.winograd_kernels import (
+    OUT,
+    PANEL,
+    TILES,
+    WEIGHTS,
+    Floats,
+    convolve_tiles,
+    fold,
+    grow_pixels,
+    shrink_pixels,
+    unfold,
+)
 
 STEP = 4 * TILES
-"""Tiles that a thread takes at a time."""
+"""Tiles, or pixels, that a thread takes at a time."""
 
 
 def possible(config: Config) -> bool:
@@ -56,26 +68,33 @@ def convolve(
     """With z = scale·(W∗x) + shift: out = silu(z), or out += z.
 
     x is (N, H, W, I) and out (N, H, W, O), in C order; scale and shift are (O,), and the weights are `transformed`.
-    Threads end with the call, so that a forked process misses none.
+    """
+    count = len(x) * -(-x.shape[1] // OUT) * -(-x.shape[2] // OUT)
+    shared(lambda *part: convolve_tiles(x, weights, scale, shift, out, activate, *part), count, threads)
+
+
+def shared(work: Callable[[int, int], None], count: int, threads: int) -> None:
+    """Do work for the numbers from 0 to `count`, in parts (start, stop), by several threads.
+
+    They end with the call, so that a forked process misses none.
     """
     errors: list[BaseException] = []
-    count = len(x) * -(-x.shape[1] // OUT) * -(-x.shape[2] // OUT)
     starts = iter(range(0, count, STEP))
 
-    def work() -> None:
+    def run() -> None:
         try:
             for start in starts:  # the threads share it
-                convolve_tiles(x, weights, scale, shift, out, activate, start, min(start + STEP, count))
+                work(start, min(start + STEP, count))
         except BaseException as error:
             errors.append(error)
 
     others: list[threading.Thread] = []
     with contextlib.suppress(RuntimeError):  # no more threads are to be had: then those that there are do it all
         for _ in range(min(threads, -(-count // STEP)) - 1):
-            other = threading.Thread(target=work)
+            other = threading.Thread(target=run)
             other.start()  # no pool: it would refuse once the main thread has ended, though others may still encode
             others.append(other)
-    work()
+    run()
     for other in others:
         other.join()
     if errors:
@@ -94,8 +113,9 @@ class Winograd:
             for name, blocks in ((f"{way}.{scale}", blocks) for scale, blocks in enumerate(counts))
         }
         pairs = range(len(config.up))
-        self.shrink = [_matrix(weights[f"shrink.{scale}.weight"], (2, 3, 1, 0)) for scale in pairs]
-        self.grow = [_matrix(weights[f"grow.{scale}.weight"], (0, 2, 3, 1)) for scale in pairs]
+        down, up = ([weights[f"{way}.{scale}.weight"] for scale in pairs] for way in ("shrink", "grow"))
+        self.shrink = [_panels(own.transpose(2, 3, 1, 0).reshape(-1, len(own))) for own in down]
+        self.grow = [_panels(own.transpose(0, 2, 3, 1).reshape(len(own), -1)) for own in up]
 
     def __call__(self, told: Floats, snr: float) -> Floats:
         """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
@@ -117,7 +137,7 @@ class Winograd:
         del given, folded
         for scale, (weights, _) in enumerate(zip(self.shrink, self.config.up, strict=True)):
             passed.append(self._stage(x, f"downs.{scale}", embedding))
-            x = _shrunk(x, weights) + self.weights[f"shrink.{scale}.bias"]
+            x = _shrunk(x, weights, self.weights[f"shrink.{scale}.bias"])
         x = self._stage(x, f"downs.{len(passed)}", embedding)
         for scale, weights in reversed([*enumerate(self.grow)]):
             x = self._stage(
@@ -170,26 +190,22 @@ class _Block:
         convolve(hidden, self.weights[1], np.ones_like(a), second, x, activate=False, threads=threads())
 
 
-def _matrix(weights: Floats, axes: tuple[int, ...]) -> Floats:
-    """Weights of 2×2 convolutions as a matrix: inputs, those of four pixels if they shrink, by outputs."""
-    moved = weights.transpose(axes)
-    rows = moved.shape[0] if axes[0] == 0 else 4 * moved.shape[2]
-    return np.ascontiguousarray(moved.reshape(rows, -1))
+def _panels(matrix: Floats) -> Floats:
+    """A matrix (I, O) as (O/PANEL, I, PANEL)."""
+    return np.ascontiguousarray(matrix.reshape(len(matrix), -1, PANEL).swapaxes(0, 1))
 
 
-def _shrunk(x: Floats, weights: Floats) -> Floats:
-    """A convolution of 2×2 pixels each of x (N, H, W, C), by weights (4C, O)."""
-    batch, height, width, channels = x.shape
-    cells = x.reshape(batch, height // 2, 2, width // 2, 2, channels).swapaxes(2, 3)
-    found: Floats = cells.reshape(batch, height // 2, width // 2, -1) @ weights
-    return found
+def _shrunk(x: Floats, weights: Floats, bias: Floats) -> Floats:
+    """A convolution of 2×2 pixels each of x (N, H, W, C)."""
+    batch, height, width, _ = x.shape
+    out = np.empty((batch, height // 2, width // 2, len(bias)), np.float32)
+    shared(lambda *part: shrink_pixels(x, weights, bias, out, *part), out[..., 0].size, threads())
+    return out
 
 
 def _grown(x: Floats, weights: Floats, bias: Floats, onto: Floats) -> Floats:
-    """Add the transposed convolution of x, by weights (C, 4·O), and its bias to what came down (N, 2H, 2W, O)."""
-    batch, height, width, _ = x.shape
-    cells = (x @ weights).reshape(batch, height, width, 2, 2, -1) + bias
-    onto.reshape(batch, height, 2, width, 2, -1)[:] += cells.swapaxes(2, 3)
+    """Add the transposed convolution of x, and its bias, to what came down (N, 2H, 2W, O)."""
+    shared(lambda *part: grow_pixels(x, weights, bias, onto, *part), x[..., 0].size, threads())
     return onto
 
 

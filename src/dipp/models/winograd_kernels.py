@@ -151,33 +151,39 @@ def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, cells: Any) ->
     return types.void(image, zeros, types.int64, types.int64, cells), generate
 
 
-@intrinsic
-def _multiply(_: Any, cells: Any, weights: Any, products: Any) -> Any:
-    """One cell of `ROWS` tiles times weights (I, PANEL): from the array of (·, 36, I) into that of (·, 36, PANEL)."""
+def _multiplying(stride: int) -> Any:
+    @intrinsic
+    def multiply(_: Any, rows: Any, weights: Any, products: Any) -> Any:
+        """`ROWS` rows (I,) times weights (I, PANEL); rows and products are `stride` rows apart in their arrays."""
 
-    def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
-        (left, _), (right, (depth, _)), (target, _) = (
-            _array(context, b, *pair) for pair in zip(signature.args, given, strict=True)
-        )
-        sums = [[cgutils.alloca_once(b, _VECTOR) for _ in range(COLUMNS)] for _ in range(ROWS)]
-        for one in (one for row in sums for one in row):
-            b.store(_all(0), one)
-        undefined, same = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_INTEGERS, [0] * LANES)
-        with cgutils.for_range(b, depth) as loop:
-            start = b.mul(loop.index, _index(PANEL))
-            vectors = [_load(b, right, start, _index(LANES * column)) for column in range(COLUMNS)]
+        def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
+            (left, _), (right, (depth, _)), (target, _) = (
+                _array(context, b, *pair) for pair in zip(signature.args, given, strict=True)
+            )
+            sums = [[cgutils.alloca_once(b, _VECTOR) for _ in range(COLUMNS)] for _ in range(ROWS)]
+            for one in (one for row in sums for one in row):
+                b.store(_all(0), one)
+            undefined, same = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_INTEGERS, [0] * LANES)
+            with cgutils.for_range(b, depth) as loop:
+                start = b.mul(loop.index, _index(PANEL))
+                vectors = [_load(b, right, start, _index(LANES * column)) for column in range(COLUMNS)]
+                for number, row in enumerate(sums):
+                    value = b.load(_at(b, left, b.mul(depth, _index(stride * number)), loop.index), typ=_FLOAT)
+                    value = b.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+                    value = b.shuffle_vector(value, undefined, same)
+                    for one, vector in zip(row, vectors, strict=True):
+                        b.store(_call(b, "fmuladd", value, vector, b.load(one, typ=_VECTOR)), one)
             for number, row in enumerate(sums):
-                value = b.load(_at(b, left, b.mul(depth, _index(CELLS * number)), loop.index), typ=_FLOAT)
-                value = b.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-                value = b.shuffle_vector(value, undefined, same)
-                for one, vector in zip(row, vectors, strict=True):
-                    b.store(_call(b, "fmuladd", value, vector, b.load(one, typ=_VECTOR)), one)
-        for number, row in enumerate(sums):
-            for column, one in enumerate(row):
-                _store(b, b.load(one, typ=_VECTOR), target, _index(PANEL * CELLS * number + LANES * column))
-        return context.get_dummy_value()
+                for column, one in enumerate(row):
+                    _store(b, b.load(one, typ=_VECTOR), target, _index(PANEL * stride * number + LANES * column))
+            return context.get_dummy_value()
 
-    return types.void(cells, weights, products), generate
+        return types.void(rows, weights, products), generate
+
+    return multiply
+
+
+_multiply, _multiply_rows = _multiplying(CELLS), _multiplying(1)
 
 
 def _leaving(activate: bool) -> Any:
@@ -240,6 +246,56 @@ def convolve_tiles(
                     _leave_activated(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
                 else:
                     _leave_added(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
+
+
+@compiled(nogil=True)
+def shrink_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: int, stop: int) -> None:
+    """Convolve squares of 2×2 pixels of x (N, 2H, 2W, I), by weights (O/PANEL, 4·I, PANEL), to out (N, H, W, O).
+
+    Pixels of `out` from number `start` to `stop` are computed.
+    """
+    _, height, width, _ = out.shape
+    inputs = x.shape[3]
+    rows, products = np.zeros((ROWS, 4 * inputs), np.float32), np.empty((ROWS, PANEL), np.float32)
+    for first in range(start, stop, ROWS):
+        count = min(ROWS, stop - first)
+        for i in range(count):
+            image, pixel = divmod(first + i, height * width)
+            top, left = 2 * (pixel // width), 2 * (pixel % width)
+            for y in range(2):
+                for column in range(2 * inputs):
+                    rows[i, 2 * inputs * y + column] = x[image, top + y, left + column // inputs, column % inputs]
+        for panel in range(len(weights)):
+            _multiply_rows(rows, weights[panel], products)
+            for i in range(count):
+                image, pixel = divmod(first + i, height * width)
+                for column in range(PANEL):
+                    channel = PANEL * panel + column
+                    out[image, pixel // width, pixel % width, channel] = products[i, column] + bias[channel]
+
+
+@compiled(nogil=True)
+def grow_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: int, stop: int) -> None:
+    """Add to out (N, 2H, 2W, O) squares of 2×2 pixels for each pixel of x (N, H, W, I), and the bias.
+
+    Weights are (4·O/PANEL, I, PANEL), square after square. Pixels of x from number `start` to `stop` are taken.
+    """
+    _, height, width, inputs = x.shape
+    panels = len(weights) // 4
+    rows, products = np.zeros((ROWS, inputs), np.float32), np.empty((ROWS, PANEL), np.float32)
+    for first in range(start, stop, ROWS):
+        count = min(ROWS, stop - first)
+        for i in range(count):
+            image, pixel = divmod(first + i, height * width)
+            rows[i] = x[image, pixel // width, pixel % width]
+        for panel in range(len(weights)):
+            place, channel = panel // panels, PANEL * (panel % panels)
+            _multiply_rows(rows, weights[panel], products)
+            for i in range(count):
+                image, pixel = divmod(first + i, height * width)
+                top, left = 2 * (pixel // width) + place // 2, 2 * (pixel % width) + place % 2
+                for column in range(PANEL):
+                    out[image, top, left, channel + column] += products[i, column] + bias[channel + column]
 
 
 @compiled(nogil=True)

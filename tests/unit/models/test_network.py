@@ -17,14 +17,14 @@ from dipp.models.tiles import spans, tiled
 
 
 def in_tiles(
-    predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, stride: int, margin: int, side: int
+    predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, config: Config, margin: int, side: int
 ) -> torch.Tensor:
     """The predictions for y in tiles."""
 
     def part(rows: slice, columns: slice) -> torch.Tensor:
         return predict(y[..., rows, columns])
 
-    found: torch.Tensor = tiled(part, (y.shape[2], y.shape[3]), stride, margin, side)
+    found: torch.Tensor = tiled(part, (y.shape[2], y.shape[3]), config.stride, margin, side)
     return found
 
 
