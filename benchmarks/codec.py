@@ -96,7 +96,7 @@ def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
 
 def rates(codec: Codec, images: list[Pixels]) -> dict[str, Any]:
     """Images a second of encoding and decoding, and the split of encoding."""
-    device = codec.denoiser.device
+    device = torch.device(codec.denoiser.device)
     archive = codec.encode(images, odometer=False)  # compiles, captures, warms up
     codec.decode(archive)
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import checkout  # noqa: F401 - for `experiments`
-import torch
+import numpy as np
 from inputs import Inputs
 from provenance import provenance, write
 
 from dipp.codec import Codec
 from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY
+from dipp.core.arrays import host
 from dipp.core.signal import HALF
 from dipp.planning.presets import PRESETS
 from dipp.privacy.budget import Budget
@@ -52,11 +53,11 @@ def main() -> None:
             for device, other in codecs.items():
                 ends = (end.noisy() for end in Decoder(other.denoiser).ends(archive, NOISY))
                 states, means = zip(*((x, denoisers[device].x0(x, t)) for x, t in ends), strict=True)
-                found["noisy"].append(torch.cat(states).cpu())
-                found["mean"].append(torch.cat(means).cpu())
+                found["noisy"].append(np.concatenate([host(one) for one in states]))
+                found["mean"].append(np.concatenate([host(one) for one in means]))
             row: dict[str, Any] = {"preset": name, "encoded_on": encoder, "steps": len(plan.steps)}
             for kind, (one, two) in found.items():
-                row[kind] = float((one - two).abs().max()) * HALF
+                row[kind] = float(np.abs(one - two).max()) * HALF
             rows.append(row)
             print(json.dumps(row), flush=True)
             write(arguments.out, {**source, "images": IMAGES, "rows": rows})

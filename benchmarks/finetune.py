@@ -186,7 +186,7 @@ class Asker:
             same = np.arange(grid + 1)
             source, onto = Cuts(squares(SIDE, SIDE // grid)[: grid + 1], same), Cuts(pixels, same)
             self.onto[grid] = interpolated(torch.eye(grid)[None, None], source, onto)[0, 0].to(device)
-            turns = rounds(Geometry(grid, grid, COLOURS), TURNS)
+            turns = torch.from_numpy(rounds(Geometry(grid, grid, COLOURS), TURNS))
             flat = turns[::BLOCK, ::BLOCK].reshape(-1)
             self.turns[grid] = turns.to(device)
             self.asked[grid] = [(flat == turn).nonzero()[:, 0].to(device) for turn in range(TURNS)]
@@ -236,7 +236,8 @@ class Asker:
     def shown(self, setting: Setting, number: int, known: Tensor) -> Tensor:
         """Return the answers as the network is told them, on all pixels."""
         matrix = self.onto[setting.grid(number)]
-        return (matrix @ steadied(known, setting.odds) @ matrix.T).clamp(-1, 1)
+        found: Tensor = matrix @ steadied(known, setting.odds) @ matrix.T
+        return found.clamp(-1, 1)
 
 
 class Group(NamedTuple):

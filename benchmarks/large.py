@@ -8,6 +8,16 @@ a machine that is busy for a while is busy for both. Beside the time on the cloc
 system): on a machine that is shared, that is what to compare. `--names` leaves a tree out, and rows of an earlier run
 stay in the output, each with the time at which it was measured.
 
+`--tasks` chooses among:
+
+**Commands**: what is above; beside each time stands the load of the machine, as the mean of the last minute.
+
+**Parts**: where an encoding spends its time, part by part of each step, in one process: dealing coordinates (`layout`),
+the network (`predict`), the private draw (`choose`), what is observed (`noise`) and the next state (`advance`).
+
+**Fewer**: PSNR of the square of 256×256 in the middle of each photograph, by the plans of fewer calls for a picture of
+768×512, beside what the planner expects. A plan is coded `ROUNDS` times: each draw is random.
+
 **Plans**: of the default preset, what a picture of each size takes: steps, bits per pixel, and network calls, counted
 by their pixels over those of the picture; before, without levels and at one bit per pixel.
 """
@@ -23,14 +33,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from levels import middle
 from PIL import Image
 from provenance import provenance, write
 
 from dipp import models
+from dipp.codec.chain import Chain
+from dipp.codec.codec import Codec
+from dipp.codec.encoder import Selector
+from dipp.core.arrays import colours_last
 from dipp.core.geometry import Geometry
 from dipp.models import embedded
 from dipp.planning.presets import preset
@@ -38,6 +54,10 @@ from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
+TASKS = ("plans", "commands", "parts", "fewer")
+CALLS = (19, 15, 11, 9, 7, 5)
+ROUNDS = 2
+SIDE = 256
 SIZES = ((512, 768), (3000, 4000), (4000, 6000))
 HERE = Path(__file__).parents[1]
 MAIN = "from dipp.cli import main; main()"
@@ -56,6 +76,7 @@ def command(tree: Path, home: Path, *words: str) -> dict[str, float]:
         "seconds": round(time.perf_counter() - began, 1),
         "CPU seconds": round(used.ru_utime + used.ru_stime, 1),
         "peak GB": round(used.ru_maxrss / 1e6, 2),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
@@ -81,6 +102,65 @@ def row(tree: Path, home: Path, photograph: Path, epsilon: float, more: list[str
         "PSNR": psnr(photograph, picture),
         "measured": time.strftime("%H:%M"),
     }
+
+
+def parts(photograph: Path, epsilon: float) -> dict[str, Any]:
+    """Time the parts of each step of an encoding: on the clock and of the processor, in milliseconds."""
+    pixels = np.asarray(Image.open(photograph).convert("RGB"))
+    height, width, _ = pixels.shape
+    codec = Codec.from_pretrained(epsilon=epsilon, size=(height, width), device="cpu")
+    chain = Chain.of_pictures(codec.plan, codec.denoiser, bytes(16), Geometry(height, width, 3))
+    select, found = Selector(codec.plan, bytes(16), pixels.reshape(1, -1), "cpu"), dict[str, list[list[float]]]()
+
+    def timed(name: str, call: Callable[[], Any]) -> Any:
+        began, used = time.perf_counter(), time.process_time()
+        made = call()
+        spent = [time.perf_counter() - began, time.process_time() - used]
+        found.setdefault(name, []).append([round(1000 * one) for one in spent])
+        return made
+
+    own, state = chain.trajectory, chain.trajectory.start(bytes(16), chain.geometry)
+    for number in range(len(codec.plan.steps)):
+        layout = timed("layout", lambda number=number: chain.layout(number, [0]))
+        x_hat = timed("predict", lambda number=number, state=state: own.predict(number, state))
+        flat = colours_last(x_hat).reshape(1, -1)[:, layout.chunks.order]
+        indices = timed("choose", lambda layout=layout, flat=flat: select(layout, flat))
+        noise = timed("noise", lambda layout=layout, indices=indices: chain.noise(layout, indices))
+        state = timed("advance", lambda n=number, before=state, x=x_hat, noise=noise: own.advance(n, before, x, noise))
+    totals = {name: [sum(one[i] for one in times) for i in (0, 1)] for name, times in found.items()}
+    return {
+        "levels": [step.level for step in codec.plan.steps],
+        "total": totals,
+        "steps": found,
+        "load": os.getloadavg()[0],
+    }
+
+
+def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
+    """Return expected and measured PSNR of plans of fewer calls."""
+    denoiser, table, budget = (
+        models.load(embedded.FOLDER, "cpu"),
+        ErrorTable.of_model(embedded.FOLDER),
+        Budget.pure(epsilon),
+    )
+    planner = preset("sharp").planner(denoiser, table, budget, Geometry(512, 768, 3))
+    assert isinstance(planner, SensingPlanner)
+    assert table.residuals is not None
+    rows = []
+    for calls in CALLS:
+        options = dataclasses.replace(planner, calls=calls).frontier(budget)
+        point = max((one for one in options if one.bpp <= planner.rate * 1.002), key=lambda one: one.psnr)
+        codec, measured = Codec(denoiser, point.plan, table=table.residuals.digest), list[float]()
+        for path in photographs:
+            pixels = middle(path, SIDE)
+            for _ in range(ROUNDS):
+                (shown,) = codec.decode(codec.encode([pixels.copy()], odometer=False))
+                error = np.square(shown.astype(np.float64) - pixels).mean()
+                measured.append(float(10 * np.log10(255**2 / error)))
+        rows.append({"calls": len(point.plan.steps) - 1, "expected": round(point.psnr, 2)})
+        rows[-1] |= {"measured": round(float(np.mean(measured)), 3), "each": [round(one, 2) for one in measured]}
+        print(epsilon, rows[-1], flush=True)
+    return rows
 
 
 def commit(tree: Path) -> str:
@@ -113,28 +193,40 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("photographs", nargs="+", type=Path)
-    parser.add_argument("--checkout", type=Path, required=True, help="tree of the commit to compare with")
+    parser.add_argument("--tasks", nargs="*", default=["plans", "commands"], choices=TASKS)
+    parser.add_argument("--checkout", type=Path, help="tree of the commit to compare with")
     parser.add_argument("--epsilons", nargs="*", type=float, default=[1, 4])
     parser.add_argument("--names", nargs="*", default=["before", "after"], choices=["before", "after"])
     parser.add_argument("--bpp", nargs="*", type=float, default=[], help="rates that are tried beside the default")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "benchmarks/results/large.json")
     options = parser.parse_args()
-    trees = {"before": options.checkout, "after": HERE}
-    found = json.loads(options.output.read_text())["rows"] if options.output.exists() else {}
+    trees = {"before": options.checkout, "after": HERE} if options.checkout else {"after": HERE}
+    stored = json.loads(options.output.read_text()) if options.output.exists() else {}
+    found = stored.setdefault("rows", {})
     commits = {name: commit(tree) for name, tree in trees.items()}
-    planned = plans()
 
     def keep() -> None:
-        write(options.output, {**provenance(), "cores": os.cpu_count(), "plans": planned, "rows": found})
+        write(options.output, stored | provenance() | {"cores": os.cpu_count()})
 
-    keep()
+    if "plans" in options.tasks:
+        stored["plans"] = plans()
+    for epsilon in options.epsilons:
+        if "parts" in options.tasks:
+            stored.setdefault("parts", {}).update(
+                {f"{path.stem}, ε = {epsilon:g}": parts(path, epsilon) for path in options.photographs}
+            )
+        if "fewer" in options.tasks:
+            stored.setdefault("fewer", {})[f"ε = {epsilon:g}"] = fewer(options.photographs, epsilon)
+        keep()
+    if "commands" not in options.tasks:
+        return
     with tempfile.TemporaryDirectory() as place:
         for photograph in options.photographs:
             with Image.open(photograph) as source:
                 size = f"{photograph.stem}, {source.width}×{source.height}"
             for epsilon in options.epsilons:
                 for rate in (None, *options.bpp):
-                    for name in options.names:
+                    for name in (name for name in trees if name in options.names):
                         key = f"{size}, ε = {epsilon:g}" + (f", --bpp {rate:g}" if rate else "")
                         more = ["--bpp", f"{rate:g}"] if rate else []
                         made = row(trees[name], Path(place), photograph, epsilon, more)

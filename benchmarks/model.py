@@ -227,7 +227,7 @@ def main() -> None:
         "time": (
             "a call on 768×512",
             lambda: {
-                name: timed(functools.partial(one.predict, Evidence(y, 1.0)), ROUNDS[name], one.device)
+                name: timed(functools.partial(one.predict, Evidence(y, 1.0)), ROUNDS[name], torch.device(one.device))
                 for name, one in denoisers.items()
             },
         ),

@@ -18,7 +18,6 @@ from typing import Any
 
 import checkout  # noqa: F401 - for `experiments`
 import numpy as np
-import torch
 from inputs import Inputs
 from provenance import provenance, write
 
@@ -27,6 +26,7 @@ from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
+from dipp.core.arrays import Array, colours_last, host
 from dipp.core.channels import LocationChannel
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -50,10 +50,9 @@ SEEDS = 3
 QUICK_COUNT, QUICK_EPSILON = 8, 16.0
 
 
-def psnr(x_hat: torch.Tensor, pixels: Pixels) -> tuple[float, float]:
+def psnr(x_hat: Array, pixels: Pixels) -> tuple[float, float]:
     """PSNR over all images, and its standard error over images."""
-    clean = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).to(x_hat)
-    each = (x_hat - clean).square().mean(dim=(1, 2, 3)).double().cpu().numpy()
+    each = np.square(colours_last(x_hat) - to_signal(pixels)).mean(axis=(1, 2, 3))
     error = 10 / math.log(10) * each.std() / each.mean() / math.sqrt(len(each))
     return 10 * math.log10(4 / each.mean()), float(error)
 
@@ -63,12 +62,12 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tupl
     generator = np.random.default_rng(seed)
     chain = Chain(plan, denoiser, seed.to_bytes(16, "little"), Geometry.of(pixels.shape[1:]))
     images, start = range(len(pixels)), chain.trajectory.start(chain.seed, chain.geometry)
-    x_t, met = start.expand(len(pixels), -1, -1, -1), []
+    x_t, met = denoiser.placed(host(start).repeat(len(pixels), axis=0)), []
     clean = to_signal(pixels).reshape(len(pixels), -1)
     for number, step in enumerate(plan.steps):
         order = chain.layout(number, images).chunks.order
         x_hat = denoiser.x0(x_t, step.start)
-        flat = x_hat.permute(0, 2, 3, 1).reshape(len(pixels), -1).cpu().numpy()
+        flat = colours_last(x_hat).reshape(len(pixels), -1)
         met.append(float(np.square(flat - clean).mean()))
         channel, shift = plan.channel, (clean - flat)[:, order] * math.sqrt(step.snr_gain)
         uniform = np.clip(generator.random(shift.shape), 1e-12, 1 - 1e-12)
@@ -78,12 +77,12 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tupl
             z = channel.slope * np.where(uniform < 1 / (1 + np.exp(-2 * channel.slope * shift)), 1.0, -1.0)
         noise = np.zeros_like(clean, np.float32)
         noise[:, order] = z
-        tensor = torch.from_numpy(noise.reshape(pixels.shape)).permute(0, 3, 1, 2).contiguous().to(x_t)
-        x_t = denoiser.schedule.step(step.start, step.end).next_state(x_t, x_hat, tensor)
+        placed = denoiser.placed(np.ascontiguousarray(np.moveaxis(noise.reshape(pixels.shape), -1, 1)))
+        x_t = denoiser.schedule.step(step.start, step.end).next_state(x_t, x_hat, placed)
     return psnr(denoiser.x0(x_t, plan.steps[-1].end), pixels)[0], met
 
 
-def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[torch.Tensor, Archive]:
+def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[Array, Archive]:
     """The final x̂0 of a coded chain, and the archive."""
     chain = Chain(plan, denoiser, seed, Geometry.of(pixels.shape[1:]))
     x_t, chosen = chain.run(

@@ -58,6 +58,7 @@ from dipp import files, models
 from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.options import planned
 from dipp.codec.pictures import Pixels
+from dipp.core.arrays import host
 from dipp.core.geometry import Geometry
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture
@@ -176,7 +177,7 @@ def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) 
         ask(denoiser)
     sides = pixels.shape[1], pixels.shape[2]
     cuts = Cuts(*(unit.divisions(side, step.parts) for side in sides))
-    return rivals.shown(interpolated(asked.state.cpu(), cuts, Cuts(*(np.arange(side + 1) for side in sides))))
+    return rivals.shown(interpolated(host(asked.state), cuts, Cuts(*(np.arange(side + 1) for side in sides))))
 
 
 def compared(

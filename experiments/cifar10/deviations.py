@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.decoder import IndexReader
 from dipp.codec.pictures import Pixels
+from dipp.core.arrays import Array, host
 from dipp.core.channels import Gaussian, Laplace
 from dipp.core.signal import to_signal
 from dipp.format.archive import Archive
@@ -35,10 +35,10 @@ class Observer:
     """The pictures that were encoded: images × coordinates."""
     met: list[NDArray[np.float32]] = field(default_factory=list)
 
-    def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
+    def __call__(self, layout: StepLayout, x_hat: Array) -> Indices:
         """The indices of a step."""
         clean = to_signal(self.pixels[:, layout.chunks.order].astype(np.float32))
-        self.met.append(np.abs(clean - x_hat.cpu().numpy()) * np.float32(math.sqrt(layout.step.snr_gain)))
+        self.met.append(np.abs(clean - host(x_hat)) * np.float32(math.sqrt(layout.step.snr_gain)))
         return self.reader(layout, x_hat)
 
 

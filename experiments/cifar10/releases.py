@@ -77,7 +77,8 @@ class Maker:
         return self._plain
 
     def _plain(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        return self.denoiser.x0(x_t, t, fast=True)
+        found: torch.Tensor = self.denoiser.x0(x_t, t, fast=True)
+        return found
 
     def budget(self, release: Release) -> Budget | None:
         """What binds a release of the codec: its ε; None where the preset has no certificate."""

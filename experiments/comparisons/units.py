@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dipp.codec.grids import Cuts, interpolated, pooled
 from dipp.codec.pictures import Pixels
+from dipp.core.arrays import Array, colours_last
 from dipp.core.signal import to_signal
 from dipp.core.unit import Unit
 from dipp.models.denoiser import Denoiser
@@ -86,15 +87,16 @@ class Answers:
 
     def _interpolated(self, coarse: torch.Tensor) -> torch.Tensor:
         onto = Cuts(*(np.arange(side + 1) for side in self.sides))
-        return interpolated(coarse, self._cuts(self.parts), onto)
+        found: torch.Tensor = interpolated(coarse, self._cuts(self.parts), onto)
+        return found
 
     def _cuts(self, parts: int) -> Cuts:
         return Cuts(*(self.unit.divisions(side, parts) for side in self.sides))
 
 
-def shown(signal: torch.Tensor) -> Pixels:
+def shown(signal: Array) -> Pixels:
     """Return a signal (N, C, H, W) as pictures (N, H, W, C)."""
-    values = (signal.permute(0, 2, 3, 1).cpu().numpy() + 1) * 127.5
+    values = (colours_last(signal) + 1) * 127.5
     return np.asarray(np.rint(values.clip(0, 255)), np.uint8)
 
 

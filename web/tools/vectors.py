@@ -103,7 +103,8 @@ class Shrinking(Denoiser):
         found = (evidence.merged.state * float32(snr / (snr + 1))).clamp(-1, 1)
         if evidence.compared is not None and evidence.answers is not None:
             found = (found + (evidence.compared + evidence.answers) * float32(0.1)).clamp(-1, 1)
-        return evidence.restored(found)
+        restored: torch.Tensor = evidence.restored(found)
+        return restored
 
 
 class Counted:
@@ -461,10 +462,10 @@ class Vectors:
                 network = Network(Config((8, 16), (1, 1), (1,), 8, planes=planes))
                 for weights in network.parameters():
                     torch.nn.init.normal_(weights, std=0.1)
-                weights = {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}
+                arrays = {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}
                 schedule = NoiseSchedule(np.linspace(0.99, 0.01, 50))
                 identity, config = hashlib.sha256(b"small").hexdigest(), network.config
-                denoiser = PhotoDenoiser(schedule, identity, Device("cpu"), config, weights)
+                denoiser = PhotoDenoiser(schedule, identity, Device("cpu"), config, arrays)
                 views = [torch.randn(1, 3, 9, 14) for _ in range(2)]
             with tempfile.TemporaryDirectory() as folder:
                 export(denoiser, Path(folder) / "network.onnx")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain
 from dipp.core.closest import Weights
@@ -109,6 +110,12 @@ class Shrink:
 
         return torch.device("cpu")
 
+    def placed(self, values: NDArray[np.float32]) -> torch.Tensor:
+        """Return states as tensors."""
+        import torch
+
+        return torch.from_numpy(values)
+
     def x0(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
         """E[x0 | x_t] = γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
@@ -117,7 +124,8 @@ class Shrink:
     def predict(self, evidence: Evidence, numbers: Numbers | None = None) -> torch.Tensor:  # noqa: ARG002
         """E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
         snr = evidence.level
-        return (VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state).clamp(-1, 1)
+        found: torch.Tensor = VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state
+        return found.clamp(-1, 1)
 
 
 @functools.cache

@@ -172,11 +172,11 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
         )
 
 
-def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: Array) -> torch.Tensor:
+def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
     """`private` less `Arithmetic.centres`, where the prediction lies, so that the host need not fetch it."""
     import torch
 
     largest = layout.arithmetic.level_of_one
     finite = x_hat.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    centres = (layout.arithmetic.unit * finite).round().clamp(-largest, largest).to(torch.int32)
+    centres: torch.Tensor = (layout.arithmetic.unit * finite).round().clamp(-largest, largest).to(torch.int32)
     return torch.from_numpy(private).to(x_hat.device) - centres

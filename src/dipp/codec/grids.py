@@ -168,7 +168,7 @@ def _part(axis: int, places: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, places)
 
 
-def _weights(values: NDArray[np.float32], axis: int, other: Array) -> Array:
+def _weights(values: NDArray[Any], axis: int, other: Array) -> Array:
     """Return weights along an axis of another array, which they are multiplied with."""
     return alike(values.reshape(-1, *(1,) * (other.ndim - 1 - axis)), other)
 

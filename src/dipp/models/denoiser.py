@@ -169,7 +169,8 @@ class TimestepDenoiser(Denoiser):
         """Return x̂0 at the timestep whose SNR is nearest to the evidence's level."""
         t = self.schedule.nearest(evidence.level)
         x_hat = self.x0(self.schedule.gamma(t) * evidence.merged.state, t, fast=numbers is Numbers.FAST)
-        return evidence.restored(x_hat)
+        found: torch.Tensor = evidence.restored(x_hat)
+        return found
 
 
 def device_named(name: str | torch.device) -> Device:

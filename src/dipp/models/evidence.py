@@ -89,7 +89,7 @@ class Evidence:
         precision = self.merged.precision
         if isinstance(precision, int | float):
             return float(precision)
-        return levels(precision.reshape(1, -1)).item()
+        return float(levels(precision.reshape(1, -1))[0])
 
     def part(self, images: slice, rows: slice, columns: slice) -> Evidence:
         """Return what is known of some of the pictures, in some of their rows and columns."""

@@ -73,4 +73,4 @@ def add_tensors(add: Add, tensors: Mapping[str, Array]) -> None:
         add(",".join(map(str, tensor.shape)).encode())
         # As bytes, in PyTorch's type of the same name: NumPy has no bfloat16.
         flat = tensor.ravel().view(library(tensor).uint8)
-        add(memoryview(host(flat)))
+        add(host(flat).data)

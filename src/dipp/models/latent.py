@@ -147,7 +147,9 @@ class LatentDenoiser(Denoiser):
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
         """Return û of the merged state, by the timestep whose SNR is nearest to the evidence's level."""
         t = self.schedule.nearest(evidence.level)
-        return evidence.restored(self._x0(self.schedule.gamma(t) * evidence.merged.state, t, numbers))
+        x_t = self.schedule.gamma(t) * evidence.merged.state
+        found: torch.Tensor = evidence.restored(self._x0(x_t, t, numbers))
+        return found
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         import torch

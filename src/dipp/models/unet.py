@@ -94,7 +94,9 @@ class UNetDenoiser(NetworkDenoiser):
         Such a network takes no map of precision: what is known of one coordinate and not of another is ignored.
         """
         t = self.schedule.nearest(evidence.level)
-        return evidence.restored(self._any_size(self.schedule.gamma(t) * evidence.merged.state, t, numbers))
+        x_t = self.schedule.gamma(t) * evidence.merged.state
+        found: torch.Tensor = evidence.restored(self._any_size(x_t, t, numbers))
+        return found
 
     def _any_size(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         from dipp.models import windows

@@ -34,7 +34,8 @@ FEW = 5
 
 def work(snrs: Floats, pixels: int) -> Floats:
     """Return the work of steps that start from states of these SNRs, in calls at the full resolution: 1/4^level."""
-    return 4.0 ** -sum((snrs < largest).astype(np.float64) for largest in _largest(pixels))
+    levels = np.sum([snrs < largest for largest in _largest(pixels)], axis=0)
+    return np.asarray(4.0**-levels, np.float64)
 
 
 def level_at(snr: float, pixels: int) -> int:

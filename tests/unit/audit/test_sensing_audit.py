@@ -146,6 +146,9 @@ class Hostile:
     def predict(self, evidence: Evidence, numbers: Numbers) -> torch.Tensor:  # noqa: ARG002
         return torch.full_like(evidence.state, self.answer)
 
+    def placed(self, values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values)
+
 
 @SUBJECTS
 @pytest.mark.parametrize("clip", [0.05, 1.5])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,10 +22,16 @@ from dipp.models.config import Config
 from dipp.models.evidence import Evidence
 from dipp.models.export import export
 from dipp.models.graph import Build, graph
+from dipp.models.network import Network
 from dipp.models.runtime import Runtime
 from dipp.models.winograd_graph import WinogradBuild
 
 CLOSE = 1e-4
+
+
+def made(network: Network, kind: type[Build]) -> Any:
+    """The graph of a network."""
+    return graph(network.config, weights_of(network), {}, kind)
 
 
 ONE_SCALE = Config(channels=(7,), down=(2,), up=(), embedding=5, deviation=1.5)
@@ -60,9 +67,7 @@ def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
     """Also at borders, of pictures of several sizes and of two at once."""
     network = random_network(config)
     plain, fewer = (
-        onnxruntime.InferenceSession(
-            graph(network.config, weights_of(network), {}, kind).SerializeToString(), providers=["CPUExecutionProvider"]
-        )
+        onnxruntime.InferenceSession(made(network, kind).SerializeToString(), providers=["CPUExecutionProvider"])
         for kind in (Build, WinogradBuild)
     )
     random = np.random.default_rng(0)
@@ -75,10 +80,7 @@ def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
 def test_only_large_scales_take_fewer_multiplications() -> None:
     """Those whose sides are whole tiles; a block has two convolutions."""
     network = random_network(Config())
-    nodes = {
-        kind: [node.op_type for node in graph(network.config, weights_of(network), {}, kind).graph.node]
-        for kind in (Build, WinogradBuild)
-    }
+    nodes = {kind: [node.op_type for node in made(network, kind).graph.node] for kind in (Build, WinogradBuild)}
     saved = nodes[Build].count("Conv") - nodes[WinogradBuild].count("Conv")
     assert saved == 2 * (sum(Config().down[:3]) + sum(Config().up[:3]))
 

@@ -25,7 +25,7 @@ from dipp.models.config import LARGEST_SNR
 from dipp.models.denoiser import Device, Numbers
 from dipp.models.evidence import Evidence
 from dipp.models.photonet import PhotoDenoiser
-from dipp.models.runtime import Runtime
+from dipp.models.runtime import Floats, Runtime
 
 TF32 = 5e-3
 """How far one TF32 product a convolution may be off."""
@@ -98,7 +98,7 @@ def test_images_do_not_depend_on_their_batch(small: PhotoDenoiser, monkeypatch: 
     y = noisy(7)
     whole, sizes = small.predict(Evidence(y, 2.0)), list[int]()
 
-    def counted(runtime: Runtime, x: torch.Tensor, snr: float) -> torch.Tensor:
+    def counted(runtime: Runtime, x: Floats, snr: float) -> Floats:
         sizes.append(len(x))
         return call(runtime, x, snr)
 
@@ -119,7 +119,7 @@ def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, mon
         whole = small.network(y, torch.tensor([0.5])).clamp(-1, 1)
     torch.testing.assert_close(found, whole, rtol=0, atol=ROUNDING)
 
-    def counted(_: Runtime, x: torch.Tensor, __: float) -> torch.Tensor:
+    def counted(_: Runtime, x: Floats, __: float) -> Floats:
         heights.append(x.shape[2])
         return x
 

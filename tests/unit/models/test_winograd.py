@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -226,11 +225,9 @@ def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: p
     y = states(1, 150, 90)
     whole = denoiser.predict(Evidence(y, 1.0))
     monkeypatch.setattr(photonet, "TILE", 8 * denoiser.config.stride)
-    tiles = list[torch.Size]()
+    tiles = list[tuple[int, ...]]()
 
-    def noted(
-        own: Winograd, y: torch.Tensor, snr: float, predict: Callable[..., torch.Tensor] = Winograd.__call__
-    ) -> Any:
+    def noted(own: Winograd, y: Floats, snr: float, predict: Callable[..., Floats] = Winograd.__call__) -> Floats:
         tiles.append(y.shape)
         return predict(own, y, snr)
 
@@ -244,7 +241,7 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
 ) -> None:
     asked = list[tuple[str, int]]()
 
-    def noted(engine: Winograd | Runtime, y: torch.Tensor, _: float) -> torch.Tensor:
+    def noted(engine: Winograd | Runtime, y: Floats, _: float) -> Floats:
         asked.append((type(engine).__name__, len(y)))
         return y
 
