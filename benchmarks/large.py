@@ -112,21 +112,21 @@ def parts(photograph: Path, epsilon: float) -> dict[str, Any]:
     chain = Chain.of_pictures(codec.plan, codec.denoiser, bytes(16), Geometry(height, width, 3))
     select, found = Selector(codec.plan, bytes(16), pixels.reshape(1, -1), "cpu"), dict[str, list[list[float]]]()
 
-    def timed(name: str, call: Callable[[], Any]) -> Any:
+    def timed(name: str, call: Callable[..., Any], *given: Any) -> Any:
         began, used = time.perf_counter(), time.process_time()
-        made = call()
+        made = call(*given)
         spent = [time.perf_counter() - began, time.process_time() - used]
         found.setdefault(name, []).append([round(1000 * one) for one in spent])
         return made
 
     own, state = chain.trajectory, chain.trajectory.start(bytes(16), chain.geometry)
     for number in range(len(codec.plan.steps)):
-        layout = timed("layout", lambda number=number: chain.layout(number, [0]))
-        x_hat = timed("predict", lambda number=number, state=state: own.predict(number, state))
+        layout = timed("layout", chain.layout, number, [0])
+        x_hat = timed("predict", own.predict, number, state)
         flat = colours_last(x_hat).reshape(1, -1)[:, layout.chunks.order]
-        indices = timed("choose", lambda layout=layout, flat=flat: select(layout, flat))
-        noise = timed("noise", lambda layout=layout, indices=indices: chain.noise(layout, indices))
-        state = timed("advance", lambda n=number, before=state, x=x_hat, noise=noise: own.advance(n, before, x, noise))
+        indices = timed("choose", select, layout, flat)
+        noise = timed("noise", chain.noise, layout, indices)
+        state = timed("advance", own.advance, number, state, x_hat, noise)
     totals = {name: [sum(one[i] for one in times) for i in (0, 1)] for name, times in found.items()}
     return {
         "levels": [step.level for step in codec.plan.steps],
@@ -146,9 +146,9 @@ def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
     planner = preset("sharp").planner(denoiser, table, budget, Geometry(512, 768, 3))
     assert isinstance(planner, SensingPlanner)
     assert table.residuals is not None
-    rows = []
-    for calls in CALLS:
-        options = dataclasses.replace(planner, calls=calls).frontier(budget)
+    rows: list[dict[str, Any]] = []
+    for most in CALLS:
+        options = dataclasses.replace(planner, calls=most).frontier(budget)
         point = max((one for one in options if one.bpp <= planner.rate * 1.002), key=lambda one: one.psnr)
         codec, measured = Codec(denoiser, point.plan, table=table.residuals.digest), list[float]()
         for path in photographs:
@@ -157,8 +157,9 @@ def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
                 (shown,) = codec.decode(codec.encode([pixels.copy()], odometer=False))
                 error = np.square(shown.astype(np.float64) - pixels).mean()
                 measured.append(float(10 * np.log10(255**2 / error)))
-        rows.append({"calls": len(point.plan.steps) - 1, "expected": round(point.psnr, 2)})
-        rows[-1] |= {"measured": round(float(np.mean(measured)), 3), "each": [round(one, 2) for one in measured]}
+        mean, each = round(float(np.mean(measured)), 3), [round(one, 2) for one in measured]
+        calls = len(point.plan.steps) - 1
+        rows.append({"calls": calls, "expected": round(point.psnr, 2), "measured": mean, "each": each})
         print(epsilon, rows[-1], flush=True)
     return rows
 
