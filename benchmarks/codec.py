@@ -40,7 +40,7 @@ from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.signal import to_signal
 from dipp.core.steps import SensingStep
-from dipp.models.denoiser import Denoiser
+from dipp.models.denoiser import Denoiser, Device
 from dipp.planning.presets import PRESETS, Preset
 from dipp.privacy.budget import Budget
 from experiments.comparisons.unclipped import UNCLIPPED
@@ -59,7 +59,7 @@ BIAS_COUNT = 256
 RUNS = {"cpu": 1, "cuda": 3}
 
 
-def synchronise(device: torch.device) -> None:
+def synchronise(device: torch.device | Device) -> None:
     """Wait for the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -178,12 +178,14 @@ def plans() -> dict[str, Any]:
         budget = Budget.pure(epsilon)
         planner = preset("sharp").planner(denoiser, table, budget, Geometry(height, width, 3))
         assert isinstance(planner, SensingPlanner)
-        before = dataclasses.replace(planner, coarse=False).choose(budget, bpp=1.0)
+        every = dataclasses.replace(planner, coarse=False).frontier(budget)
+        before = max((point for point in every if point.bpp <= 1.002), key=lambda point: point.psnr)
         found[f"{width}×{height}, ε = {epsilon:g}"] = {
             name: {
                 "steps": len(point.plan.steps),
                 "bits per pixel": round(point.bpp, 3),
                 "calls": round(point.plan.work, 2),
+                "expected PSNR": round(point.psnr, 2),
             }
             for name, point in (("before", before), ("after", planner.choose(budget)))
         }
