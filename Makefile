@@ -45,6 +45,7 @@ style: .venv/.test
 page: .venv/.test web/node_modules/.package-lock.json
 	$(BIN)/python web/tools/vectors.py build/page/vectors.json
 	cd web && npm run --silent check && npm run --silent test
+	rm -rf build/page/content
 	$(BIN)/python web/tools/content.py build/page/content
 	cd web && npm run --silent build -- ../build/page/content ../site/play
 	@if test -f site/index.html; then $(MAKE) docs; fi
