@@ -92,6 +92,7 @@ def test_a_network_with_more_planes_starts_as_it_was() -> None:
         torch.testing.assert_close(wide(stacked, torch.tensor([snr])), expected, rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_every_engine_takes_all_planes() -> None:
     config = Config(channels=(PANEL, PANEL), down=(1, 1), up=(1,), embedding=16, planes=ALL)
     network, evidence = random_network(config), mixed(45, 38)

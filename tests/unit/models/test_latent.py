@@ -120,6 +120,7 @@ def theirs(folder: Path, name: str, prompt: str, z: torch.Tensor) -> Callable[[A
     return asked
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("prompt", ["", "a cat"])
 def test_predictions_are_those_of_diffusers_at_all_timesteps(folders: dict[str, Path], name: str, prompt: str) -> None:
