@@ -1,4 +1,4 @@
-"""The size of a picture: height, width and channels. It is public, and never one number."""
+"""The size of a picture: its height, width and number of channels. All three are public."""
 
 from __future__ import annotations
 
@@ -32,17 +32,22 @@ class Geometry:
 
     def __post_init__(self) -> None:
         if not all(type(side) is int and side >= 1 for side in (self.height, self.width)):
-            raise DippError("size", f"height and width must be whole numbers from 1, got {self.height}×{self.width}")
+            raise DippError("size", f"must be a height and a width from 1, got {self.height}×{self.width}")
         if self.pixels > MAX_PIXELS:
-            raise DippError("size", f"a picture has at most {MAX_PIXELS} pixels, got {self.height}×{self.width}")
+            raise DippError("size", f"must be at most {MAX_PIXELS} pixels, got {self.height}×{self.width}")
         if type(self.channels) is not int or not 1 <= self.channels <= MAX_CHANNELS:
             raise DippError("channels", f"must be a whole number from 1 to {MAX_CHANNELS}, got {self.channels}")
 
     @classmethod
     def of(cls, shape: Sequence[int]) -> Geometry:
-        """Return the geometry of an array's shape (H, W, C)."""
+        """Return the geometry of an array of shape (H, W, C).
+
+        Raises:
+            DippError: The shape does not have three sides, or a side is out of its range.
+
+        """
         if len(shape) != 3:
-            raise DippError("shape", f"height, width and channels are needed, got {len(shape)} dimensions")
+            raise DippError("shape", f"must be (height, width, channels), got {len(shape)} dimensions")
         return cls(*(int(side) for side in shape))
 
     @property

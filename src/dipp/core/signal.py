@@ -2,8 +2,8 @@
 
     x = v/127.5 − 1,        v = round((clip(x, −1, 1) + 1)·127.5)
 
-Written for NumPy arrays and torch tensors alike, and neither is imported for it. An array of bytes becomes float64, a
-tensor of bytes float32. The pixel's type is also the clamp before the first private use: no byte maps outside [−1, 1].
+The functions take NumPy arrays and torch tensors. A uint8 array becomes float64, a uint8 tensor becomes float32. No
+byte maps outside [−1, 1], so the type of a pixel also clamps the signal before its first private use.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 
 HALF = 127.5
-"""Half of the largest pixel: one unit of x in levels."""
+"""Half of the largest pixel value: the pixel levels in one unit of x."""
 
 
 def to_signal(pixels: Any) -> Any:
-    """x of pixels, in the shape that they have."""
+    """Return the signal x = v/127.5 − 1 of pixel values v from 0 to 255, elementwise."""
     return pixels / HALF - 1
 
 
 def to_levels(x: Any) -> Any:
-    """The nearest pixel values of a signal, as whole floats; what lies outside [−1, 1] is clipped."""
+    """Return the nearest pixel values of a signal, elementwise, as floats from 0 to 255 without a fraction.
+
+    Values of the signal outside [−1, 1] are clipped first.
+    """
     return ((x.clip(-1, 1) + 1) * HALF).round()
 
 

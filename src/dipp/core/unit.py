@@ -1,4 +1,4 @@
-"""The face of a unit: one part of a public partition of a picture's coordinates, which a certificate protects.
+"""The interface of a unit: one part of a public partition of a picture's coordinates, which a certificate protects.
 
 Two pictures are *neighbours* if they have the same geometry and agree outside one unit. A certificate bounds how well
 a reader of the file can tell neighbours apart. The partition follows from the geometry and from public parameters
@@ -30,49 +30,52 @@ MAX_LENGTH = (1 << 32) - 1
 
 
 class Unit(ABC):
-    """A public partition of a picture's coordinates. Units are frozen dataclasses of their public parameters."""
+    """A public partition of a picture's coordinates into units.
+
+    Subclasses are frozen dataclasses of the public parameters of the partition.
+    """
 
     kind: ClassVar[str]
-    """Name of the kind in JSON and in words."""
+    """Name of the kind of unit, in JSON and in texts."""
     number: ClassVar[int]
-    """Number of the kind in files."""
+    """Number of the kind of unit in files."""
     whole: ClassVar[bool] = False
-    """Whether each picture is one unit, so that ε speaks of everything in it."""
+    """Whether each picture is a single unit, so that ε bounds what a file tells about everything in it."""
     surrounded: ClassVar[bool] = False
-    """Whether units belong to one picture, and what lies outside all of them is public and known before any answer."""
+    """Whether pixels outside all units exist; they are public, and the receiver knows them before the first step."""
 
     @property
     @abstractmethod
     def words(self) -> str:
-        """The unit in words that end a sentence, such as "one pixel (all its channels) of the array"."""
+        """A unit in words, for the end of a sentence, such as "one pixel (all its channels) of the array"."""
 
     @abstractmethod
     def several(self, count: int) -> str:
-        """Return the words for any `count` units together, as `words` has them for one."""
+        """Return `count` units in words, for the end of a sentence, such as "any 3 pixels of the array"."""
 
     @property
     def short(self) -> str:
-        """The unit in a word or two, to be used after "per"."""
+        """A unit in a word or two, for use after "per": "pixel", "16×16 cell"."""
         return self.kind
 
     @property
     def plural(self) -> str:
-        """Several units in a word or two."""
+        """Plural of `short`: "pixels", "16×16 cells"."""
         return f"{self.short}s"
 
     @property
     def reader(self) -> str:
-        """The reader to whom the bound of ε is made, in words that follow "for"."""
+        """The strongest reader against whom ε holds, in words that follow "for"."""
         return "somebody who knows everything else in the picture"
 
     @property
     @abstractmethod
     def neighbours(self) -> str:
-        """In what two neighbouring collections of pictures differ, in words that follow "differ in"."""
+        """The difference between two neighbouring collections of pictures, in words that follow "differ in"."""
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What a certificate of the unit does not cover because of what the unit is: a text each, no full stop."""
+        """What a certificate for this kind of unit does not cover: one text for each gap, without a full stop."""
         return (
             f"what the rest of the picture tells about a {self.short}: ε bounds what the file adds for somebody who "
             "knows it all",
@@ -82,11 +85,11 @@ class Unit(ABC):
         )
 
     def recognisable(self, epsilon: str, *, strong: bool) -> str:  # noqa: ARG002
-        """Return whether people and things can be recognised in a release, and why, in words.
+        """Return a sentence that says whether people and things can be recognised in a release, and why.
 
         Args:
-            epsilon: The ε of a unit, in digits.
-            strong: Whether such an ε is a strong bound (`privacy.advice`).
+            epsilon: The ε of a unit, as text.
+            strong: Whether this ε is a strong bound (`privacy.advice`).
         """
         return (
             f"perhaps, because ε is about single {self.plural}, and whatever is larger pays for each that it meets: "
@@ -96,7 +99,7 @@ class Unit(ABC):
 
     @property
     def _example(self) -> str:
-        """An example of an object of several units; by default none."""
+        """The price of an example object of several units, as the end of a sentence; empty by default."""
         return ""
 
     @abstractmethod
@@ -104,24 +107,29 @@ class Unit(ABC):
         """Return the number of units of a picture."""
 
     def side_in(self, geometry: Geometry) -> float:
-        """Return the side, in pixels, of a square as large as a unit of a picture, on the average."""
+        """Return the side, in pixels, of a square with as many pixels as a unit of the picture has on average."""
         return math.sqrt(geometry.pixels / self.count(geometry))
 
     @property
     def square(self) -> int | None:
-        """Side of the squares of pixels that units are; None if they have other shapes."""
+        """Side of each unit in pixels if units are squares; None if they have other shapes."""
         return None
 
     def total(self, pixels: int, images: int) -> int:  # noqa: ARG002
-        """Return a number of units that pictures of this number of pixels have together, at least."""
+        """Return a lower bound on the number of units in a collection of pictures.
+
+        Args:
+            pixels: Number of pixels of all pictures together.
+            images: Number of pictures.
+        """
         return images
 
     def smallest(self, geometries: Iterable[Geometry]) -> Geometry | None:
-        """Return the geometry with the fewest units, whose certificate is the worst; None without geometries."""
+        """Return the geometry with the fewest units, which has the largest ε; None if there are no geometries."""
         return min(geometries, key=self._rank, default=None)
 
     def largest(self, geometries: Iterable[Geometry]) -> Geometry | None:
-        """Return the geometry with the most units, which as a whole has the highest price; None without geometries."""
+        """Return the geometry with the most units, whose whole picture has the largest ε; None if there are none."""
         return max(geometries, key=self._rank, default=None)
 
     def _rank(self, geometry: Geometry) -> tuple[int, int, Geometry]:
@@ -129,25 +137,33 @@ class Unit(ABC):
 
     @abstractmethod
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
-        """Return the unit of each of some coordinates, as int64 from 0 to count − 1."""
+        """Return the number of the unit that each coordinate belongs to.
+
+        Args:
+            coordinates: Coordinates of a picture (`Geometry`), int64 of any shape.
+            geometry: The geometry of the picture.
+
+        Returns:
+            Numbers of units from 0 to `count` − 1, int64 of the same shape; −1 for a coordinate outside all units.
+        """
 
     def ids(self, geometry: Geometry) -> Integers:
-        """Return the unit of every coordinate of a picture; every unit has a coordinate."""
+        """Return the number of the unit of every coordinate of a picture, in order; every unit occurs."""
         return self.of(np.arange(geometry.coordinates, dtype=np.int64), geometry)
 
     @abstractmethod
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return how many units a window can meet, wherever it lies.
+        """Return the largest number of units that a rectangular window can overlap, over all its positions.
 
         Args:
             width: Width of the window in pixels, at least 1.
             height: Height of the window in pixels, at least 1.
-            geometry: The picture in which the window lies; by default one of any size.
+            geometry: The geometry of the picture in which the window lies; by default a picture of any size.
 
         """
 
     def divisions(self, length: int, parts: int) -> Integers:
-        """Return where an axis of a picture is cut if each unit is divided into `parts` equal parts along it.
+        """Return the positions at which an axis is cut to divide each unit into `parts` equal parts along it.
 
         Args:
             length: Height or width of the picture.
@@ -157,26 +173,26 @@ class Unit(ABC):
             The cuts, ascending from 0 to `length`: part i has the pixels cuts[i] … cuts[i + 1] − 1, all of one unit.
 
         Raises:
-            DippError: The units cannot be divided so.
+            DippError: The units cannot be divided into this number of parts.
 
         """
-        raise DippError("unit", f"a {self.short} cannot be divided into {parts} parts of the {length} pixels")
+        raise DippError("unit", f"is a {self.short}, which does not divide {length} pixels into {parts} parts")
 
     def pieces(self, length: int, parts: int) -> int:
-        """Return how many parts `divisions` makes of an axis."""
+        """Return the number of parts into which `divisions` cuts an axis."""
         return len(self.divisions(length, parts)) - 1
 
     def divided(self, parts: int) -> Unit:
-        """Return this unit on the coarse picture that has one pixel for each of the parts of `divisions`."""
-        raise DippError("unit", f"a {self.short} cannot be divided into {parts} parts")
+        """Return this unit on the coarse picture, which has one pixel for each part of `divisions`."""
+        raise DippError("unit", f"is a {self.short}, which does not divide into {parts} parts")
 
     @property
     def beyond(self) -> str:
-        """What a price by size leaves out, in words that follow it; empty if units cover the whole picture."""
+        """What a price by object size leaves out, in words that follow it; empty if units cover the whole picture."""
         return ""
 
     def require_within(self, geometry: Geometry) -> None:  # noqa: B027 - most units divide any picture
-        """Raise if the unit is one of parts that do not lie in a picture of this geometry."""
+        """Raise if a part of the unit lies outside a picture of this geometry; by default accept any."""
 
     def require_parts(self, parts: int) -> None:
         """Raise if a unit cannot be divided into `parts` × `parts` coarse pixels."""
@@ -184,46 +200,62 @@ class Unit(ABC):
 
     @property
     def most_places(self) -> int:
-        """Number of places that are divided for one unit, at most: 1, but for regions that share an id."""
+        """Largest number of boxes of one unit; 1 except for regions in which several boxes share a unit."""
         return 1
 
     def grid(self, geometry: Geometry, parts: int) -> tuple[Unit, Geometry]:
-        """Return unit and geometry of the coarse picture of `parts` × `parts` coarse pixels for each place of a unit.
+        """Return the coarse picture in which each box of a unit has `parts` × `parts` coarse pixels.
 
-        A file may state any geometry, so nothing of its size is allocated.
+        A file may state any geometry, so no memory in proportion to it is allocated.
+
+        Returns:
+            The unit that divides the coarse picture, and the geometry of the coarse picture.
         """
         height, width = (self.pieces(side, parts) for side in (geometry.height, geometry.width))
         return self.divided(parts), Geometry(height, width, geometry.channels)
 
     def means(self, pictures: Any, parts: int) -> Any:
-        """Return the coarse pixels of pictures (N, H, W, C), private ones too: means over pixels of one unit each."""
+        """Return the coarse pixels of pictures: each is the mean over pixels of a single unit.
+
+        Args:
+            pictures: Eight-bit pixels (N, H, W, C); they may be private.
+            parts: Number of parts into which each unit is divided along each axis (`divisions`).
+
+        Returns:
+            Means (N, rows, columns, C) as float64, from 0 to 255.
+        """
         rows, columns = (self.divisions(side, parts) for side in pictures.shape[1:3])
         sums = np.add.reduceat(np.add.reduceat(pictures, rows[:-1], axis=1, dtype=np.int64), columns[:-1], axis=2)
         return sums / np.multiply.outer(np.diff(rows), np.diff(columns))[..., None]
 
     def to_bytes(self) -> bytes:
-        """Return the number of the kind, and the parameters behind it: what `from_bytes` reads."""
+        """Return the unit as bytes: the number of its kind, then its parameters (read by `units.from_bytes`)."""
         return bytes([self.number]) + self._parameters_to_bytes()
 
     def _parameters_to_bytes(self) -> bytes:
-        """Return the parameters as bytes, in one spelling; by default no bytes."""
+        """Return the parameters as bytes; equal units give equal bytes. Empty by default."""
         return b""
 
     @classmethod
     def _from_parameters(cls, content: bytes) -> Unit:
-        """Return the unit whose parameters are these bytes, all of them; by default no bytes."""
+        """Return the unit whose parameters are exactly these bytes, or raise; by default they must be empty."""
         if content:
-            raise DippError("unit", f"{cls.kind} has no parameters, got {len(content)} bytes")
+            raise DippError("unit", f"must have no parameters if it is a {cls.kind}, got {len(content)} bytes")
         return cls()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kind and the parameters for JSON."""
+        """Return the unit as a dictionary for JSON: its kind and its parameters."""
         return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload] # units are dataclasses
 
 
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
-    """Return the largest width and height of the part of a window that lies in a picture, after checking both."""
+    """Return the largest width and height that a window can share with a picture, in pixels.
+
+    Raises:
+        DippError: A side of the window is not a whole number from 1 to `MAX_LENGTH`.
+
+    """
     if not all(type(side) is int and 1 <= side <= MAX_LENGTH for side in (width, height)):
-        said = f"width and height must be whole numbers from 1 to {MAX_LENGTH}, got {width}×{height}"
-        raise DippError("window", said)
+        problem = f"must have a width and a height that are whole numbers from 1 to {MAX_LENGTH}, got {width}×{height}"
+        raise DippError("window", problem)
     return (width, height) if geometry is None else (min(width, geometry.width), min(height, geometry.height))

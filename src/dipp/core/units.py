@@ -1,4 +1,4 @@
-"""The kinds of units (`core.unit`): what a certificate protects.
+"""The kinds of units, which a certificate protects (`core.unit`).
 
 | kind | what may change | units that a w×h window meets |
 |---|---|---|
@@ -30,32 +30,32 @@ FACE = (60, 80)
 
 @dataclass(frozen=True)
 class Pixel(Unit):
-    """All channels of one pixel."""
+    """The unit pixel: all channels of one pixel."""
 
     kind, number = "pixel", 0
 
     @property
     def words(self) -> str:
-        """One pixel, with all its channels."""
+        """One pixel with all its channels, in words."""
         return "one pixel (all its channels) of the array that was encoded"
 
     def several(self, count: int) -> str:
-        """Return the words for any `count` pixels, with all their channels."""
+        """Return `count` pixels with all their channels, in words."""
         return f"any {count} pixels (all their channels) of the array that was encoded"
 
     @property
     def reader(self) -> str:
-        """Somebody who knows all pixels but one."""
+        """A reader who knows all pixels but one."""
         return "somebody who knows every other pixel of the picture"
 
     @property
     def neighbours(self) -> str:
-        """One pixel of one image."""
+        """One pixel of one image, in words."""
         return "one pixel of one image, in any way (all its channels, from any value to any other)"
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What neighbours tell, what many pixels show, and what was mixed."""
+        """What neighbouring pixels tell, what many pixels show together, and pixels that were mixed before encoding."""
         return (
             "what the neighbours of a pixel tell about it: ε bounds what the file adds for somebody who knows them all",
             "what many pixels show together: k of them cost k times ε, so faces, plates, text and places stay "
@@ -64,7 +64,7 @@ class Pixel(Unit):
         )
 
     def recognisable(self, epsilon: str, *, strong: bool) -> str:  # noqa: ARG002
-        """Return yes: what identifies people consists of many pixels."""
+        """Return "yes" with the reason: whatever identifies people consists of many pixels."""
         return (
             "yes, because an ε per pixel is about single pixels, and faces, plates, places and text (burnt-in names "
             "too) are made of many: treat the people in the pictures as identifiable in the release"
@@ -84,20 +84,20 @@ class Pixel(Unit):
         return pixels
 
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
-        """Return each coordinate divided by the number of channels."""
+        """Return the pixel of each coordinate: the coordinate divided by the number of channels, rounded down."""
         return coordinates // geometry.channels
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return the pixels of the part of the window that lies in the picture."""
+        """Return the number of pixels of the part of the window that can lie in the picture."""
         width, height = within(width, height, geometry)
         return width * height
 
 
 @dataclass(frozen=True)
 class Cells(Unit):
-    """Squares of `side`×`side` pixels, with all channels, of a grid from the top left corner.
+    """Square cells of `side`×`side` pixels, with all channels, in a grid from the top left corner of a picture.
 
-    The cells at the right and bottom edge of a picture are cut off where its sides are no multiples of `side`.
+    Cells at the right and bottom edge of a picture are smaller if its width or height is no multiple of `side`.
 
     Raises:
         DippError: `side` is not a whole number from 2 to `MAX_SIDE`.
@@ -109,20 +109,20 @@ class Cells(Unit):
 
     def __post_init__(self) -> None:
         if type(self.side) is not int or not 2 <= self.side <= MAX_SIDE:
-            raise DippError("unit", f"a cell's side must be a whole number from 2 to {MAX_SIDE}, got {self.side}")
+            raise DippError("unit", f"must have cells with a side from 2 to {MAX_SIDE} pixels, got {self.side}")
 
     @property
     def short(self) -> str:
-        """The cell with its sides."""
+        """A cell with its side, such as "16×16 cell"."""
         return f"{self.side}×{self.side} cell"
 
     @property
     def words(self) -> str:
-        """One cell, with everything in it."""
+        """One cell with everything in it, in words."""
         return f"one {self.short} (all its pixels) of the grid from the top left corner of the array that was encoded"
 
     def several(self, count: int) -> str:
-        """Return the words for any `count` cells, with everything in them."""
+        """Return `count` cells with everything in them, in words."""
         return (
             f"any {count} {self.plural} (all their pixels) of the grid from the top left corner of the array that was "
             "encoded"
@@ -130,12 +130,12 @@ class Cells(Unit):
 
     @property
     def neighbours(self) -> str:
-        """One cell of one image."""
+        """One cell of one image, in words."""
         return f"one {self.short} of one image, in any way (all its pixels, from any values to any others)"
 
     @property
     def _example(self) -> str:
-        """The price of a face."""
+        """The price of an object as large as a human face, in cells."""
         width, height = FACE
         return f"; {width}×{height} pixels, as a face may have, meet up to {self.met(*FACE)} and pay that many times ε"
 
@@ -145,24 +145,24 @@ class Cells(Unit):
         return self.side
 
     def count(self, geometry: Geometry) -> int:
-        """Return the number of cells, those that are cut off included."""
+        """Return the number of cells, including the smaller ones at the edges."""
         return -(-geometry.height // self.side) * -(-geometry.width // self.side)
 
     def side_in(self, geometry: Geometry) -> float:  # noqa: ARG002
-        """Return the side of a whole cell."""
+        """Return the side of a whole cell in pixels."""
         return self.side
 
     def total(self, pixels: int, images: int) -> int:
-        """Return the cells that the pixels fill, or one for each picture if these are more."""
+        """Return the larger of the number of cells that the pixels fill and the number of pictures."""
         return max(images, -(-pixels // self.side**2))
 
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:
-        """Return the cells, numbered row by row."""
+        """Return the cell of each coordinate; cells are numbered row by row."""
         row, column = np.divmod(coordinates // geometry.channels, geometry.width)
         return np.asarray(row // self.side * -(-geometry.width // self.side) + column // self.side, np.int64)
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1), or the cells in a row and a column of the picture if these are fewer.
+        """Return (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1), each factor at most the cells of the picture along that axis.
 
         Along one axis w pixels from position p on meet the cells ⌊p/b⌋ … ⌊(p + w − 1)/b⌋. That is ⌈(w − 1)/b⌉ + 1 of
         them at most, reached at p = b − 1.
@@ -174,20 +174,21 @@ class Cells(Unit):
         return wide * high
 
     def divisions(self, length: int, parts: int) -> Integers:
-        """Return the multiples of side/parts, which must be a whole number: so no part lies in two cells."""
+        """Return the multiples of side/parts, a whole number, so that each part lies in one cell."""
         if parts < 1 or self.side % parts:
-            raise DippError(
-                "unit", f"a {self.short} cannot be divided into {parts} equal parts", "take a multiple of it"
-            )
+            raise DippError("unit", f"is a {self.short}, whose side {parts} does not divide", "take a multiple of it")
         return np.append(np.arange(0, length, self.side // parts), length)
 
     def pieces(self, length: int, parts: int) -> int:
-        """Return the length over side/parts, rounded up: a file may state any length, so nothing of it is allocated."""
+        """Return length/(side/parts), rounded up.
+
+        A file may state any length, so no memory in proportion to it is allocated.
+        """
         self.divisions(1, parts)  # raises if the parts are not whole
         return -(-length // (self.side // parts))
 
     def divided(self, parts: int) -> Cells:
-        """Return cells of as many coarse pixels a side."""
+        """Return cells whose side is `parts` coarse pixels."""
         return Cells(parts)
 
     def _parameters_to_bytes(self) -> bytes:
@@ -196,48 +197,48 @@ class Cells(Unit):
 
     @classmethod
     def _from_parameters(cls, content: bytes) -> Cells:
-        """Return the cells of the side in two bytes."""
+        """Return the cells whose side is these two bytes, the lower one first."""
         if len(content) != 2:
-            raise DippError("unit", f"a cell's side has 2 bytes, got {len(content)}")
+            raise DippError("unit", f"must have 2 bytes for the side of its cells, got {len(content)}")
         return cls(int.from_bytes(content, "little"))
 
 
 @dataclass(frozen=True)
 class Picture(Unit):
-    """A whole picture: everything but its size."""
+    """The unit picture: everything in a picture except its size."""
 
     kind, number = "picture", 2
     whole = True
 
     @property
     def words(self) -> str:
-        """The whole picture."""
+        """The whole picture, in words."""
         return "the whole picture (everything but its size), as the array that was encoded"
 
     def several(self, count: int) -> str:
-        """Return the words for any `count` pictures."""
+        """Return `count` pictures, in words."""
         return f"any {count} whole pictures (everything but their sizes), as the arrays that were encoded"
 
     @property
     def reader(self) -> str:
-        """Somebody who has to choose between two pictures: there is nothing else in the picture to know."""
+        """A reader who has to choose between two pictures, because no part of the picture is outside the unit."""
         return "somebody who knows that it is one of two pictures"
 
     @property
     def neighbours(self) -> str:
-        """One whole image."""
+        """One whole image, in words."""
         return "one whole image, in any way (everything but its size)"
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """Other pictures, and what is known beforehand: there is nothing else in the picture."""
+        """Other pictures of the same subject, and what somebody knows beforehand."""
         return (
             "what other pictures of the same person, place or object show: each pays for itself, and their ε add up",
             "what somebody knows about the picture beforehand: ε bounds what the file adds to it",
         )
 
     def recognisable(self, epsilon: str, *, strong: bool) -> str:
-        """Return no where the bound is strong, and perhaps otherwise."""
+        """Return "no" with the reason if the bound is strong, and "perhaps" otherwise."""
         answer, why = ("no", "leaves nobody sure of anything in it") if strong else ("perhaps", "may allow a likeness")
         return (
             f"{answer}, because ε is about the whole picture, and one of {epsilon} {why}; other pictures of the same "
@@ -245,7 +246,7 @@ class Picture(Unit):
         )
 
     def count(self, geometry: Geometry) -> int:  # noqa: ARG002
-        """Return 1."""
+        """Return 1: a picture is one unit."""
         return 1
 
     def of(self, coordinates: Integers, geometry: Geometry) -> Integers:  # noqa: ARG002
@@ -258,59 +259,67 @@ class Picture(Unit):
         return 1
 
     def divisions(self, length: int, parts: int) -> Integers:
-        """Return the cuts ⌊i·length/parts⌋; an axis of fewer pixels than parts is cut at every pixel."""
+        """Return the cuts ⌊i·length/parts⌋, each once: an axis of fewer pixels than `parts` is cut at every pixel."""
         return np.unique(np.arange(parts + 1, dtype=np.int64) * length // parts)
 
     def divided(self, parts: int) -> Picture:  # noqa: ARG002
-        """Return the picture, whatever its parts."""
+        """Return the same unit: a whole coarse picture is one unit too."""
         return self
 
 
 UNITS: dict[int, type[Unit]] = {kind.number: kind for kind in (Pixel, Cells, Picture, Regions)}
-"""The kinds of units by number. A new kind needs its class and an entry here."""
+"""Class of each kind of unit by its number in files. A new kind needs its class and an entry here."""
 
 
 def from_bytes(content: bytes) -> Unit:
-    """Read a unit that `Unit.to_bytes` wrote, or raise."""
+    """Return the unit that `Unit.to_bytes` wrote.
+
+    Raises:
+        DippError: The kind is unknown, or the parameters are invalid.
+
+    """
     if not content or content[0] not in UNITS:
-        raise DippError("unit", f"there is no kind {content[0] if content else 'without a number'}", "upgrade dipp")
+        raise DippError("unit", f"is of an unknown kind, number {content[0] if content else 'missing'}", "upgrade dipp")
     return UNITS[content[0]]._from_parameters(content[1:])
 
 
 def from_dict(content: Mapping[str, Any]) -> Unit:
-    """Read a unit that `Unit.to_dict` wrote, or raise."""
+    """Return the unit that `Unit.to_dict` wrote.
+
+    Raises:
+        DippError: The kind is unknown, or the parameters are invalid.
+
+    """
     kinds = {kind.kind: kind for kind in UNITS.values()}
     try:
         parameters = {name: value for name, value in content.items() if name != "kind"}
         return kinds[content["kind"]](**parameters)
     except (AttributeError, KeyError, TypeError):
-        raise DippError(
-            "unit", f"one of {', '.join(kinds)} with its parameters is needed, got {content!r:.80}"
-        ) from None
+        raise DippError("unit", f"must be one of {', '.join(kinds)} with its parameters, got {content!r:.80}") from None
 
 
 def parse(text: str) -> Unit:
-    """Return the unit that a text names: "pixel", "picture", or the side of cells in pixels.
+    """Return the unit that a text names: "pixel", "picture", or the side of square cells in pixels, such as "16".
 
     Raises:
-        DippError: The text names none of them.
+        DippError: The text is not one of these, or the side is larger than `MAX_SIDE`.
 
     """
     for unit in (Pixel(), Picture()):
         if text == unit.kind:
             return unit
     if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
-        raise DippError("unit", f"pixel, picture or the side of square cells is needed, got {text:.40}")
+        raise DippError("unit", f"must be pixel, picture or the side of square cells in pixels, got {text:.40}")
     return Cells(int(text)) if int(text) > 1 else Pixel()
 
 
 def parse_size(text: str) -> Size:
-    """Return the width and height that a text names as WIDTHxHEIGHT, such as "64x64", in pixels.
+    """Return the width and height in pixels of a text WIDTHxHEIGHT, such as "64x48".
 
     Raises:
-        DippError: The text names no size.
+        DippError: The text has another form.
 
     """
-    if not (found := re.fullmatch(r"([1-9]\d{0,8})[x×]([1-9]\d{0,8})", text, re.ASCII)):
-        raise DippError("size", f"WIDTHxHEIGHT in pixels is needed, such as 64x64, got {text:.40}")
-    return int(found[1]), int(found[2])
+    if not (match := re.fullmatch(r"([1-9]\d{0,8})[x×]([1-9]\d{0,8})", text, re.ASCII)):
+        raise DippError("size", f"must be WIDTHxHEIGHT in pixels, such as 64x64, got {text:.40}")
+    return int(match[1]), int(match[2])

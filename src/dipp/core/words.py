@@ -1,8 +1,8 @@
-"""Numbers of things in words."""
+"""Counts in words, for texts that people read."""
 
 from __future__ import annotations
 
 
 def counted(count: int, thing: str) -> str:
-    """Return a number of things in words: 1 picture, 2 pictures."""
+    """Return a count with its noun in the singular or plural, such as "1 picture" or "2,000 pictures"."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"

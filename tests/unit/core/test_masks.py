@@ -1,4 +1,4 @@
-"""Masks: every coordinate once a cycle, counts in closed form, and the worst pixel, against the pixels one by one."""
+"""Masks: each coordinate once a cycle, counts in closed form, and the worst pixel, checked against every pixel."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ charges_drawn = st.lists(st.floats(0, 1e3), min_size=1, max_size=40)
 
 
 def masks_for(channels: int) -> list[Mask]:
-    """Return a mask of each period that pictures of these channels can have."""
+    """Return a mask for each period in `PERIODS` that a picture with this number of channels can have."""
     return [of_period(period) for period in PERIODS if period == 1 or period >= channels]
 
 
 def slots(period: int, pixels: int, channels: int) -> list[int]:
-    """How many coordinates each slot of a cycle of turns has: the formula of the module's text, taken literally."""
-    found = [0] * period
+    """Return how many coordinates each slot of a cycle of turns has, by the formula in the docstring of `masks`."""
+    counts = [0] * period
     for rank in range(pixels):
         for position in range(channels):
-            found[(rank + position * (period // channels)) % period] += 1
-    return found
+            counts[(rank + position * (period // channels)) % period] += 1
+    return counts
 
 
 def touched_pixels(mask: Mask, steps: range, pixels: int, channels: int, seed: bytes = SEED) -> NDArray[np.bool_]:
-    """Steps × pixels: whether the step touches the pixel."""
-    found = np.zeros((len(steps), pixels), bool)
+    """Return a mask (steps, pixels) that says which pixels each step touches."""
+    met = np.zeros((len(steps), pixels), bool)
     for row, step in enumerate(steps):
-        found[row, mask.touched(seed, step, of_pixels(pixels, channels)) // channels] = True
-    return found
+        met[row, mask.touched(seed, step, of_pixels(pixels, channels)) // channels] = True
+    return met
 
 
 def charged(mask: Mask, charges: Sequence[float], pixels: int, channels: int, seed: bytes = SEED) -> float:
-    """What the pixel that really pays most pays: exact sums over each cycle, and an exact sum of those."""
+    """Return the largest charge of any pixel: the sum over cycles of the exact sum of the steps that touch it."""
     met = touched_pixels(mask, range(len(charges)), pixels, channels, seed)
     cycles = [range(first, min(first + mask.period, len(charges))) for first in range(0, len(charges), mask.period)]
     return max(
@@ -59,13 +59,13 @@ def charged(mask: Mask, charges: Sequence[float], pixels: int, channels: int, se
     )
 
 
-# --- who is touched ---
+# --- which coordinates a step touches ---
 
 
 @bounded
 @given(designs, seeds)
 def test_a_cycle_touches_every_coordinate_once(design: tuple[int, int, int, int], seed: bytes) -> None:
-    """Each coordinate once a cycle, never two channels of a pixel in a step, shares balanced to a pixel a position."""
+    """A step touches no two channels of a pixel, and the sizes of steps differ by at most the number of channels."""
     channels, extra, pixels, cycle = design
     period = channels + extra
     assume(period > 1)
@@ -104,13 +104,13 @@ def test_groups_of_a_pass_touch_each_pixel_once(
         assert (met[first : first + groups].sum(axis=0) == 1).all()
 
 
-def test_everywhere_is_everywhere() -> None:
+def test_a_mask_of_period_one_touches_everything() -> None:
     assert of_period(1).touched(SEED, 4, of_pixels(5)).tolist() == list(range(15))
     assert of_period(1) == Everywhere()
     assert of_period(7) == Turns(7)
 
 
-def test_touched_is_pinned() -> None:
+def test_touched_coordinates_are_pinned() -> None:
     """The mask design is part of the format."""
     assert [Turns(3).touched(SEED, step, of_pixels(6)).tolist() for step in range(4)] == [
         [1, 5, 7, 10, 13, 15],
@@ -123,37 +123,37 @@ def test_touched_is_pinned() -> None:
 
 @pytest.mark.parametrize("kind", [Everywhere, Turns])
 def test_touched_depends_on_public_numbers_only(kind: type[Mask]) -> None:
-    """Its arguments are the seed, the step and the shape: no pixel could enter, and all images of a size are alike."""
+    """The arguments are the seed, the step and the geometry, so no pixel can enter."""
     parameters = list(inspect.signature(kind.touched).parameters)
     assert parameters == ["self", "seed", "step", "geometry"]
 
 
 def test_touched_differs_between_seeds_and_cycles() -> None:
-    found = [
+    steps = [
         Turns(3).touched(SEED, 0, of_pixels(200)),
         Turns(3).touched(SEED[::-1], 0, of_pixels(200)),
         Turns(3).touched(SEED, 3, of_pixels(200)),
     ]
-    assert len({tuple(touched.tolist()) for touched in found}) == 3
+    assert len({tuple(touched.tolist()) for touched in steps}) == 3
 
 
 @pytest.mark.parametrize(("period", "channels"), [(3, 3), (5, 3), (8, 2)])
-def test_touched_is_unbiased(period: int, channels: int) -> None:
-    """Where the period divides the pixels, all slots are equally likely for a coordinate (fixed seeds: repeatable)."""
-    found = np.zeros(period, np.int64)
+def test_a_coordinate_has_each_slot_equally_often(period: int, channels: int) -> None:
+    """If the period divides the number of pixels, a coordinate has each slot equally often (the seeds are fixed)."""
+    slots_met = np.zeros(period, np.int64)
     for cycle in range(500):
         steps = [Turns(period).touched(SEED, cycle * period + i, Geometry(2, period, channels)) for i in range(period)]
-        found[next(i for i, touched in enumerate(steps) if 1 in touched)] += 1
-    assert chi_square_tail(found, [1 / period] * period) > FALSE_ALARM
+        slots_met[next(i for i, touched in enumerate(steps) if 1 in touched)] += 1
+    assert chi_square_tail(slots_met, [1 / period] * period) > FALSE_ALARM
 
 
-# --- how many ---
+# --- how many coordinates a step touches ---
 
 
 @pytest.mark.parametrize("pixels", SHAPES.values(), ids=SHAPES.keys())
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_counts_are_the_lengths_of_what_is_touched(pixels: int, channels: int) -> None:
-    """Over a cycle and into the next."""
+def test_counts_are_the_numbers_of_touched_coordinates(pixels: int, channels: int) -> None:
+    """The test covers one cycle and two steps of the next."""
     for mask in masks_for(channels):
         steps = mask.period + 2
         lengths = [len(mask.touched(SEED, step, of_pixels(pixels, channels))) for step in range(steps)]
@@ -163,7 +163,7 @@ def test_counts_are_the_lengths_of_what_is_touched(pixels: int, channels: int) -
 
 @bounded
 @given(st.integers(1, 16), st.integers(0, 300), st.integers(1, 2000), st.integers(1, 700))
-def test_counts_are_those_of_the_formula(channels: int, extra: int, pixels: int, steps: int) -> None:
+def test_counts_agree_with_the_formula_of_slots(channels: int, extra: int, pixels: int, steps: int) -> None:
     period = channels + extra
     assume(period > 1)
     mask, expected = Turns(period), slots(period, pixels, channels)
@@ -176,7 +176,7 @@ def test_counts_are_those_of_the_formula(channels: int, extra: int, pixels: int,
 @pytest.mark.parametrize("period", [1, 3, 4, 6, MAX_PERIOD])
 @pytest.mark.parametrize("pixels", [1, 1024, (1 << 31) - 1])
 def test_a_cycle_adds_up_to_all_coordinates(period: int, pixels: int) -> None:
-    """This holds for the largest picture as well; a step touches `share` of the pixels on the average."""
+    """This holds for the largest picture as well; a step touches `mean_touches` coordinates of a pixel on average."""
     mask = of_period(period)
     total = int(mask.counts(period, of_pixels(pixels)).sum())
     assert total == 3 * pixels
@@ -184,8 +184,8 @@ def test_a_cycle_adds_up_to_all_coordinates(period: int, pixels: int) -> None:
 
 
 @pytest.mark.parametrize("period", PERIODS)
-def test_least_steps_is_the_least_over_all_sizes(period: int) -> None:
-    """One pixel of one channel is touched in that many steps, and nothing larger in fewer."""
+def test_least_steps_is_the_minimum_over_all_sizes(period: int) -> None:
+    """A picture of one coordinate is touched in `least_steps` steps, and a larger picture in at least as many."""
     mask = of_period(period)
     for steps in (1, period - 1, period, period + 1, 3 * period + 2):
         least = mask.least_steps(steps)
@@ -196,7 +196,7 @@ def test_least_steps_is_the_least_over_all_sizes(period: int) -> None:
 
 
 def test_counts_cannot_be_changed() -> None:
-    """They are kept, and certificates follow from them."""
+    """Counts are cached, and certificates follow from them."""
     with pytest.raises(ValueError, match="read-only"):
         Turns(5).counts(10, of_pixels(100))[0] = 0
 
@@ -209,7 +209,7 @@ def test_counts_cannot_be_changed() -> None:
 def test_no_pixel_is_charged_more_than_the_worst(
     channels: int, extra: int, pixels: int, charges: list[float], seed: bytes
 ) -> None:
-    """For pictures of any size, down to a single pixel, and any number of steps."""
+    """This holds for pictures of any size, down to a single pixel, and for any number of steps."""
     for mask in (Everywhere(), of_period(channels + extra)):
         assert charged(mask, charges, pixels, channels, seed) <= mask.worst(charges, channels)
 
@@ -219,17 +219,17 @@ def test_no_pixel_is_charged_more_than_the_worst(
 def test_some_pixel_of_a_cycle_is_charged_the_worst(
     channels: int, extra: int, more: int, charges: list[float], seed: bytes
 ) -> None:
-    """A picture of at least P pixels has one of the dearest kind, whatever the shuffle."""
+    """A picture of at least P pixels has a pixel with the worst charge, whatever the shuffle."""
     mask = of_period(channels + extra)
-    once = charges[: mask.period]
-    assert charged(mask, once, mask.period + more, channels, seed) == mask.worst(once, channels)
+    cycle = charges[: mask.period]
+    assert charged(mask, cycle, mask.period + more, channels, seed) == mask.worst(cycle, channels)
 
 
 @pytest.mark.parametrize(
     ("period", "channels"), [(2, 1), (2, 2), (3, 3), (4, 2), (4, 3), (5, 2), (6, 1), (6, 2), (6, 3), (6, 6)]
 )
 def test_some_pixel_of_two_cycles_is_charged_the_worst(period: int, channels: int) -> None:
-    """One of 600 pixels is of the dearest kind twice (a fixed seed; by chance, one in 10^7 would have none)."""
+    """One of 600 pixels has the worst charge in both cycles (fixed seed; the chance of no such pixel is 10^−7)."""
     generator = np.random.default_rng(period)
     for steps in (period + 1, 2 * period - 1, 2 * period):
         charges = generator.exponential(size=steps).tolist()
@@ -248,18 +248,18 @@ def test_some_pixel_of_two_cycles_is_charged_the_worst(period: int, channels: in
         (6, 2, [1, 2, 4, 8], 9),
     ],
 )
-def test_the_worst_by_hand(period: int, channels: int, charges: list[float], worst: float) -> None:
+def test_the_worst_charge_worked_out_by_hand(period: int, channels: int, charges: list[float], worst: float) -> None:
     assert of_period(period).worst(charges, channels) == worst
 
 
 @pytest.mark.parametrize(("passes", "groups"), [(1, 4), (3, 4), (2.25, 4), (0.5, 2), (5, 1), (1.5, 6)])
-def test_whole_and_broken_passes(passes: float, groups: int) -> None:
+def test_the_worst_pixel_is_touched_once_per_started_pass(passes: float, groups: int) -> None:
     """P = C·g: T·g equal steps are T passes, and the worst pixel is touched ⌈T⌉ times."""
     steps = round(passes * groups)
     assert of_period(3 * groups).worst([1.0] * steps, 3) == math.ceil(passes)
 
 
-# --- what is refused ---
+# --- invalid periods and channels ---
 
 
 @pytest.mark.parametrize("period", [-1, 0, MAX_PERIOD + 1])
@@ -268,7 +268,7 @@ def test_periods_out_of_range_are_refused(period: int) -> None:
         of_period(period)
 
 
-def test_too_many_channels_are_refused() -> None:
+def test_channels_that_do_not_fit_the_mask_are_refused() -> None:
     mask = Turns(2)
     for ask in (
         lambda: mask.require(3),
@@ -279,6 +279,6 @@ def test_too_many_channels_are_refused() -> None:
     ):
         with refused("period", "channels"):
             ask()
-    for none, argument in ((Turns(2), "period"), (Everywhere(), "channels")):
+    for mask, argument in ((Turns(2), "period"), (Everywhere(), "channels")):
         with refused(argument):
-            none.touches(0)
+            mask.touches(0)

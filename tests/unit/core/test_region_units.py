@@ -19,12 +19,12 @@ SIDE = 12
 
 @st.composite
 def some_regions(draw: st.DrawFn) -> Regions:
-    """Units of one or two masks each, in a picture of 12×12; no pixel belongs to two."""
+    """Draw units of one or two masks each, in a picture of 12×12 pixels; no pixel belongs to two units."""
     free = np.ones((SIDE, SIDE), bool)
     places: list[Place] = []
     unit = 0
     for _ in range(draw(st.integers(1, 4))):
-        own = 0
+        added = 0
         for _ in range(draw(st.integers(1, 2))):
             left, top, width, height = (draw(st.integers(0, 7)) for _ in range(4))
             box = np.zeros((SIDE, SIDE), bool)
@@ -33,16 +33,16 @@ def some_regions(draw: st.DrawFn) -> Regions:
             mask = mask if draw(st.booleans()) else box & free
             if mask.any():
                 places.append(Place.of(unit, mask))
-                own += 1
-        for place in places[len(places) - own :] if own else []:
+                added += 1
+        for place in places[len(places) - added :] if added else []:
             free[place.part] &= ~place.inside
-        unit += own > 0
+        unit += added > 0
     return Regions(tuple(places)) if places else Regions((Place(0, 1, 1, 3, 3),))
 
 
 @given(some_regions())
 @settings(max_examples=60, deadline=None)
-def test_bytes_json_and_pixels(regions: Regions) -> None:
+def test_regions_are_read_back_and_own_the_pixels_of_their_masks(regions: Regions) -> None:
     assert units.from_bytes(regions.to_bytes()) == regions == units.from_dict(regions.to_dict())
     geometry = Geometry(SIDE, SIDE, 2)
     ids = regions.ids(geometry).reshape(SIDE, SIDE, 2)
@@ -57,7 +57,7 @@ def test_bytes_json_and_pixels(regions: Regions) -> None:
 
 @given(some_regions(), st.integers(1, 14), st.integers(1, 14))
 @settings(max_examples=40, deadline=None)
-def test_a_window_meets_no_more_boxes(regions: Regions, width: int, height: int) -> None:
+def test_a_window_meets_at_most_the_stated_number_of_regions(regions: Regions, width: int, height: int) -> None:
     met = [
         {
             place.unit
@@ -73,7 +73,7 @@ def test_a_window_meets_no_more_boxes(regions: Regions, width: int, height: int)
 @given(some_regions(), st.sampled_from([4, 8]), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_a_coarse_pixel_is_a_mean_over_one_unit(regions: Regions, parts: int, seed: int) -> None:
-    """What lies outside moves nothing, and a unit moves its own coarse pixels alone: to the bit."""
+    """Pixels outside all units change no mean, and pixels of a unit change only the means of that unit, to the bit."""
     generator, geometry = np.random.default_rng(seed), Geometry(SIDE, SIDE, 3)
     picture = generator.integers(0, 256, (1, *geometry.shape), np.uint8)
     ids = regions.ids(geometry).reshape(geometry.shape)
@@ -87,19 +87,19 @@ def test_a_coarse_pixel_is_a_mean_over_one_unit(regions: Regions, parts: int, se
         moved = regions.means(np.where(ids == unit, other, picture), parts)
         np.testing.assert_array_equal(moved[0][owners != unit], means[0][owners != unit])
     for at, place in enumerate(regions.places):
-        own = np.where(place.inside[..., None], picture[0][place.part], 0).astype(np.int64)
+        values = np.where(place.inside[..., None], picture[0][place.part], 0).astype(np.int64)
         row, column = generator.integers(0, parts, 2).tolist()
         spans = []
         for index, side in ((row, place.height), (column, place.width)):
             first = index * side // parts
             spans.append(slice(first, max((index + 1) * side // parts, first + 1)))
         count = place.inside[spans[0], spans[1]].sum()
-        expected = own[spans[0], spans[1]].sum(axis=(0, 1)) / max(count, 1)
+        expected = values[spans[0], spans[1]].sum(axis=(0, 1)) / max(count, 1)
         np.testing.assert_array_equal(means[0, parts * at + row, column], expected)
         assert regions.present(parts)[parts * at + row, column] == (count > 0)
 
 
-def test_what_a_unit_is() -> None:
+def test_boxes_with_the_same_number_are_one_unit() -> None:
     regions = Regions(
         (Place(0, 0, 0, 4, 4), Place(1, 10, 0, 4, 4), Place(0, 0, 10, 4, 4), Place(0, 2, 2, 8, 1, (2, 6)))
     )
@@ -114,15 +114,15 @@ BOX = Place(0, 0, 0, 4, 4)
 
 
 @pytest.mark.parametrize(
-    ("places", "said"),
+    ("places", "token"),
     [
         ((), "1024"),
         ((BOX,) * 1025, "1024"),
-        ((7,), "rows"),
-        (((1, 0, 0, 4, 4),), "numbered"),
-        ((BOX, (2, 9, 9, 4, 4)), "numbered"),
-        ((BOX, (1, 3, 3, 4, 4)), "overlapping"),
-        ((BOX, (1, 3, 3, 4, 4, (0, 1, 15))), "overlapping"),
+        ((7,), "lists"),
+        (((1, 0, 0, 4, 4),), "order"),
+        ((BOX, (2, 9, 9, 4, 4)), "order"),
+        ((BOX, (1, 3, 3, 4, 4)), "overlap"),
+        ((BOX, (1, 3, 3, 4, 4, (0, 1, 15))), "overlap"),
         (((0, -1, 0, 4, 4),), "height"),
         (((0, 0.5, 0, 4, 4),), "height"),
         (((0, 0, 0, 0, 4),), "0×4"),
@@ -134,12 +134,12 @@ BOX = Place(0, 0, 0, 4, 4)
         (((0, 0, 0, 1 << 14, 1 << 14, (1, (1 << 28) - 1)),), "masks"),
     ],
 )
-def test_places_that_are_none(places: Any, said: str) -> None:
-    with refused("regions", said):
+def test_invalid_places_are_refused(places: Any, token: str) -> None:
+    with refused("regions", token):
         Regions(places)
 
 
-def test_regions_that_touch_are_two_units() -> None:
+def test_boxes_may_overlap_if_their_masks_do_not() -> None:
     assert Regions((BOX, Place(1, 3, 3, 4, 4, (1, 15)))).count(Geometry(9, 9, 3)) == 2
 
 
@@ -147,10 +147,10 @@ def test_regions_that_touch_are_two_units() -> None:
     ("content", "token"),
     [
         (b"\3\0", "four"),
-        (b"\3" + b"\0" * 20, "cut"),
-        (b"\3" + np.array([*BOX[:5], 2, 1], "<u4").tobytes(), "cut"),
+        (b"\3" + b"\0" * 20, "middle"),
+        (b"\3" + np.array([*BOX[:5], 2, 1], "<u4").tobytes(), "middle"),
     ],
 )
-def test_bytes_that_are_cut_off(content: bytes, token: str) -> None:
+def test_bytes_that_are_cut_off_are_refused(content: bytes, token: str) -> None:
     with refused("regions", token):
         units.from_bytes(content)

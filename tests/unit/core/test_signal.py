@@ -17,7 +17,7 @@ PIXELS = np.arange(256, dtype=np.uint8)
 
 
 def test_the_signal_of_every_pixel() -> None:
-    """v/127.5 − 1 in float64, rising from −1 to 1; no byte maps outside. Certificates rest on these very numbers."""
+    """The signal is v/127.5 − 1 in float64, rising from −1 to 1. Certificates rest on exactly these numbers."""
     assert SIGNAL_OF_PIXEL.dtype == np.float64
     assert SIGNAL_OF_PIXEL.tolist() == [v / 127.5 - 1 for v in range(256)]
     assert to_signal(PIXELS).tolist() == SIGNAL_OF_PIXEL.tolist()
@@ -28,13 +28,13 @@ def test_the_signal_of_every_pixel() -> None:
 
 def test_tensors_have_the_same_signal_in_float32() -> None:
     """One division and one subtraction, each rounded: within two units of 2^−24 of the exact value."""
-    found = to_signal(torch.from_numpy(PIXELS.copy()))
-    assert found.dtype == torch.float32
-    assert np.abs(found.double().numpy() - SIGNAL_OF_PIXEL).max() <= 2 * 2.0**-24
-    assert found.double().abs().max() <= 1
+    signal = to_signal(torch.from_numpy(PIXELS.copy()))
+    assert signal.dtype == torch.float32
+    assert np.abs(signal.double().numpy() - SIGNAL_OF_PIXEL).max() <= 2 * 2.0**-24
+    assert signal.double().abs().max() <= 1
 
 
-def test_every_pixel_comes_back() -> None:
+def test_every_pixel_value_survives_the_way_there_and_back() -> None:
     assert to_levels(SIGNAL_OF_PIXEL).astype(np.uint8).tolist() == PIXELS.tolist()
     assert to_levels(SIGNAL_OF_PIXEL.astype(np.float32)).astype(np.uint8).tolist() == PIXELS.tolist()
     assert to_levels(to_signal(torch.from_numpy(PIXELS.copy()))).to(torch.uint8).tolist() == PIXELS.tolist()
@@ -42,7 +42,7 @@ def test_every_pixel_comes_back() -> None:
 
 @bounded
 @given(st.floats(allow_nan=False))
-def test_levels_are_the_nearest_and_what_is_outside_is_clipped(x: float) -> None:
+def test_levels_are_nearest_and_clipped(x: float) -> None:
     level = float(to_levels(np.array([x]))[0])
     exact = (min(max(x, -1.0), 1.0) + 1) * HALF
     assert level == int(level)
@@ -52,10 +52,10 @@ def test_levels_are_the_nearest_and_what_is_outside_is_clipped(x: float) -> None
 
 
 @pytest.mark.parametrize("x", [-math.inf, -7.0, 7.0, math.inf])
-def test_what_is_far_outside_becomes_black_or_white(x: float) -> None:
+def test_signals_far_outside_become_black_or_white(x: float) -> None:
     assert to_levels(np.array([x])).tolist() == [0.0 if x < 0 else 255.0]
 
 
-def test_shapes_are_kept() -> None:
+def test_the_mapping_keeps_shapes() -> None:
     picture = np.zeros((2, 3, 4), np.uint8)
     assert to_signal(picture).shape == to_levels(to_signal(picture)).shape == picture.shape

@@ -1,3 +1,5 @@
+"""Windows: the formula of levels, and what callers may write."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -15,28 +17,28 @@ ENDS = st.tuples(st.integers(LEAST, MOST), st.integers(LEAST, MOST)).filter(lamb
 
 
 @given(ENDS, st.lists(st.integers(-(1 << 32), 1 << 32), min_size=1, max_size=20))
-def test_levels_are_the_formula(ends: tuple[int, int], values: list[int]) -> None:
-    """In exact numbers, and each value by itself, whatever the others are."""
+def test_levels_follow_the_formula(ends: tuple[int, int], values: list[int]) -> None:
+    """The levels agree with exact rational arithmetic, and each level depends on its own value alone."""
     window = Window(*ends)
     share = [Fraction(255 * (min(max(value, ends[0]), ends[1]) - ends[0]), ends[1] - ends[0]) for value in values]
-    found = window.levels(np.array(values))
-    assert found.tolist() == [(2 * part + 1) // 2 for part in share]
-    assert found.dtype == np.uint8
-    assert [int(window.levels(np.array([value]))[0]) for value in values] == found.tolist()
+    levels = window.levels(np.array(values))
+    assert levels.tolist() == [(2 * part + 1) // 2 for part in share]
+    assert levels.dtype == np.uint8
+    assert [int(window.levels(np.array([value]))[0]) for value in values] == levels.tolist()
 
 
 @given(ENDS)
-def test_the_ends_are_black_and_white(ends: tuple[int, int]) -> None:
+def test_the_ends_of_a_window_are_black_and_white(ends: tuple[int, int]) -> None:
     assert Window(*ends).levels(np.array(ends)).tolist() == [0, 255]
 
 
-def test_no_value_is_too_large() -> None:
+def test_levels_of_the_largest_64_bit_values() -> None:
     ends = np.array([0, (1 << 64) - 1], np.uint64)
     assert Window(-5, 9).levels(ends).tolist() == [91, 255]
     assert Window(-5, 9).levels(ends.view(np.int64)).tolist() == [91, 73]
 
 
-def test_full_is_all_of_sixteen_bits() -> None:
+def test_the_full_window_covers_sixteen_bits() -> None:
     values = np.arange(1 << 16)
     np.testing.assert_array_equal(FULL.levels(values), (values + 128) // 257)
 
@@ -53,7 +55,7 @@ def test_full_is_all_of_sixteen_bits() -> None:
         (FULL, FULL),
     ],
 )
-def test_windows_as_callers_name_them(wanted: Any, window: Window | None) -> None:
+def test_a_window_is_read_from_each_form(wanted: Any, window: Window | None) -> None:
     assert Window.of(wanted) == window
     assert window is None or Window.of(str(window)) == window
 
@@ -76,6 +78,6 @@ def test_windows_as_callers_name_them(wanted: Any, window: Window | None) -> Non
         "0:99999999999",
     ],
 )
-def test_others_are_refused_in_one_line(wanted: Any) -> None:
+def test_other_windows_are_refused_in_one_line(wanted: Any) -> None:
     with refused("window", "LOW:HIGH"):
         Window.of(wanted)
