@@ -23,6 +23,7 @@ from helpers.commands import Command
 from helpers.datasets import pixels, save_model, tiny_codec
 from helpers.geometry import of_pixels
 from helpers.networks import linear_schedule, tiny_denoiser
+from helpers.refusals import refused
 from helpers.sensing import made_up_residuals
 from helpers.toy_code import Nearest
 from helpers.toy_unit import Band
@@ -94,7 +95,7 @@ class Sech(LocationChannel):
 def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     denoiser, images = tiny_denoiser(), list(pictures(2))
     codec = Codec(denoiser, make_plan(Coding(Sech(), Flat()), denoiser.schedule))
-    with pytest.raises(DippError, match="sech has no number in the file format"):
+    with refused("channel", "format"):
         codec.encode(images, seed=SEED)
     with monkeypatch.context() as registered:
         registered.setitem(channels.CHANNELS, Sech.number, Sech)
@@ -112,7 +113,7 @@ def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ((sent, _),) = states(codec, made)
         torch.testing.assert_close(state, sent)
         assert [picture.shape for picture in codec.decode(opened)] == [(8, 8, 3)] * 2
-    with pytest.raises(DippError, match=r"newer dipp \(channel 7\)"):
+    with refused(tmp_path / "two.dipp", "(channel 7)"):
         dipp.open(tmp_path / "two.dipp")
 
 
@@ -122,7 +123,7 @@ def test_a_channel_conveys_a_vector() -> None:
     x = np.linspace(-1, 1, 8)
     payload = code.encode(x, SEED)
     assert code.decode(payload, SEED).shape == (8,)
-    with pytest.raises(DippError, match="another code"):
+    with refused("payload", "code"):
         FlatCode(Laplace(), snr=4.0, dims=8, candidates=1 << 10).decode(payload, SEED)
 
 
@@ -168,7 +169,7 @@ class Lopsided(masks.Everywhere):
 def test_a_mask_that_a_ledger_cannot_name_has_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(SHARP, tiny_denoiser().schedule)
     monkeypatch.setattr(Sign, "mask", property(lambda _: Lopsided()))
-    with pytest.raises(DippError, match="mask"):
+    with refused("mask"):
         Certificate.of(plan, of_pixels(65))
 
 
@@ -195,7 +196,7 @@ def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert opened.release.plan == codec.plan
     assert opened.certificate == found
     monkeypatch.delitem(codes.CODES, Eager.name)
-    with pytest.raises(DippError, match=r"newer dipp \(code 7\)"):
+    with refused(tmp_path / "eager.dipp", "(code 7)"):
         dipp.open(tmp_path / "eager.dipp")
 
 
@@ -246,7 +247,7 @@ def test_what_is_not_registered_is_not_read(bands: None, monkeypatch: pytest.Mon
     del bands
     Codec(tiny_denoiser(), band_plan()).encode(pictures(1), seed=SEED).save(tmp_path / "bands.dipp")
     monkeypatch.delitem(units.UNITS, Band.number)
-    with pytest.raises(DippError, match="there is no kind 200"):
+    with refused(f"{tmp_path / 'bands.dipp'}: unit", "200"):
         dipp.open(tmp_path / "bands.dipp")
 
 
@@ -299,16 +300,16 @@ def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.Mo
     codec = Codec(tiny_denoiser(), band_plan())
     shuffled = chunking.chunks(SEED, 0, Geometry(8, 8, 3), 6)
     monkeypatch.setattr(chunking.ByUnit, "chunks", lambda *_: shuffled)
-    with pytest.raises(DippError, match=r"^touched: 1 in every step"):
+    with refused("touched", "step"):
         codec.encode(pictures(1), seed=SEED)
 
 
 @pytest.mark.usefixtures("bands")
 def test_units_and_codes_that_do_not_fit() -> None:
     step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
-    with pytest.raises(DippError, match="unit: this code prices single pixels, got band"):
+    with refused("unit", "prices"):
         Plan(Coding(Sign(period=1), Flat()), (step,), unit=Band(4))
-    with pytest.raises(DippError, match="period: 1 is needed for the unit band, got 3"):
+    with refused("period", "band"):
         Plan(Coding(Sign(period=3), Nearest()), (step,), unit=Band(4))
     content = Certificate.of(band_plan(), Geometry(8, 8, 3)).to_dict()
     content["releases"][0]["unit"] = {"kind": "pixel"}
@@ -340,7 +341,7 @@ TOY = SteppedPreset("toy", "Laplace, flat code.", Coding(Laplace(), Flat()), Siz
 
 
 def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, run: Command) -> None:
-    with pytest.raises(DippError, match=r"preset: one of sharp, .* is needed, got toy"):
+    with refused("preset", "sharp"):
         Codec.from_pretrained(model, epsilon=8, preset="toy")
     monkeypatch.setitem(presets.PRESETS, TOY.name, TOY)
     codec = Codec.from_pretrained(model, epsilon=8, preset="toy")
@@ -392,7 +393,7 @@ def shrinking(tmp_path: Path) -> Path:
 
 
 def test_a_denoiser(monkeypatch: pytest.MonkeyPatch, shrinking: Path, tmp_path: Path) -> None:
-    with pytest.raises(DippError, match=r"holds a Shrinking; one of PhotoNet, UNet2DModel, .* is needed"):
+    with refused("model", "Shrinking"):
         models.load(shrinking)
     monkeypatch.setitem(models.ARCHITECTURES, "Shrinking", load_shrinking)
     denoiser = models.load(shrinking)

@@ -19,6 +19,7 @@ from helpers.archives import build, small_plan
 from helpers.codecs import pictures
 from helpers.commands import Command
 from helpers.datasets import save_table
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,7 +106,7 @@ def test_a_private_key_that_others_can_read_is_not_used(mode: int, key: Path, ma
 
 def test_the_public_key_does_not_sign(key: Path, made: Path) -> None:
     """Anybody may read a public key: to hide it would mend nothing."""
-    with pytest.raises(DippError, match=r"me\.pub is the public key; give the private one"):
+    with refused("key", "me.pub"):
         statement.sign(made, key.with_name("me.pub"))
 
 
@@ -193,7 +194,7 @@ def test_nothing_but_an_attestation_by_the_same_key_is_replaced(made: Path, key:
     (tmp_path / "mine.txt").write_text("mine")
     for signer, target in ((tmp_path / "other", place), (key, tmp_path / "mine.txt")):
         before = target.read_bytes()
-        with pytest.raises(DippError, match=r"is there already; .* --overwrite"):
+        with refused("output", "already"):
             statement.sign(made, signer, target)
         assert target.read_bytes() == before
         assert statement.sign(made, signer, target, overwrite=True) == target
@@ -213,7 +214,7 @@ def test_neither_the_release_nor_a_key_is_replaced(victim: str, made: Path, key:
 
 def test_no_part_of_a_dataset_is_replaced(dataset: Path, key: Path) -> None:
     for target in (dataset / "manifest.json", dataset / "shard-000001.parquet"):
-        with pytest.raises(DippError, match="is what is signed; name another file"):
+        with refused("output", "signed"):
             statement.sign(dataset, key, target, overwrite=True)
 
 
@@ -261,7 +262,7 @@ def change(place: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     place.write_text(json.dumps(sealed))
 
 
-def refused(made: Path, key: Path, run: Command) -> str:
+def refusal_of(made: Path, key: Path, run: Command) -> str:
     code, out, err = run("verify", made, "--key", key.with_name(key.name + ".pub"))
     assert code == 1
     assert not out
@@ -272,12 +273,12 @@ def refused(made: Path, key: Path, run: Command) -> str:
 def test_a_foreign_signature(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
     keys.make(tmp_path / "other")
     statement.sign(made, key)
-    assert "it is not signed by this key" in refused(made, tmp_path / "other", run)
+    assert "it is not signed by this key" in refusal_of(made, tmp_path / "other", run)
     # Whose id stands beside it does not matter.
     sealed = json.loads(statement.place_of(made).read_bytes())
     sealed["signatures"][0]["keyid"] = keys.key_id(keys.public(tmp_path / "other.pub"))
     statement.place_of(made).write_text(json.dumps(sealed))
-    assert "its signature is wrong" in refused(made, tmp_path / "other", run)
+    assert "its signature is wrong" in refusal_of(made, tmp_path / "other", run)
     del sealed["signatures"][0]["keyid"]
     statement.place_of(made).write_text(json.dumps(sealed))
     statement.verify(made, key.with_name("me.pub"))
@@ -299,14 +300,14 @@ def test_a_changed_statement(what: str, made: Path, key: Path, run: Command) -> 
                 found["predicate"]["model"] = "0" * 64
 
     change(place, edit)
-    assert "its signature is wrong; it was changed" in refused(made, key, run)
+    assert "its signature is wrong; it was changed" in refusal_of(made, key, run)
 
 
 def test_another_file(made: Path, key: Path, run: Command) -> None:
     """One that opens, and has the same certificate."""
     statement.sign(made, key)
     build(small_plan(SHARP), [(4, 5, 3)] * 2, salt=1).save(made)
-    assert "this is not what was signed" in refused(made, key, run)
+    assert "this is not what was signed" in refusal_of(made, key, run)
 
 
 def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,9 +318,9 @@ def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: 
         if said is None:
             statement.verify(made, key.with_name("me.pub"))
         else:
-            assert said in refused(made, key, run)
+            assert said in refusal_of(made, key, run)
     monkeypatch.setattr(statement, "now", lambda: datetime(2001, 1, 1, tzinfo=UTC))
-    assert "issued in the future" in refused(made, key, run)
+    assert "issued in the future" in refusal_of(made, key, run)
 
 
 def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +335,7 @@ def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(checks, "check", lying)
         statement.sign(made, key)
-    assert "what was signed does not follow from it" in refused(made, key, run)
+    assert "what was signed does not follow from it" in refusal_of(made, key, run)
     others: list[Any] = [
         {"_type": "else"},
         {},
@@ -344,7 +345,7 @@ def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pyt
     for other in others:
         place = statement.place_of(made)
         place.write_bytes(envelope.seal(json.dumps(other).encode(), keys.private(key)))
-        assert "it is signed, but" in refused(made, key, run)
+        assert "it is signed, but" in refusal_of(made, key, run)
 
 
 ODD: list[Any] = [None, 0, 1, "", "x", [], [[]], {}, {"a": 1}, math.inf, 10**400, "2100-13-45T00:00:00+00:00"]
@@ -398,10 +399,10 @@ def test_whatever_was_signed_is_one_line_or_true(made: Path, key: Path) -> None:
 
 
 def test_what_is_not_there(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
-    assert "cannot be read" in refused(made, key, run)
+    assert "cannot be read" in refusal_of(made, key, run)
     statement.sign(made, key)
     made.unlink()
-    assert "there is no such release" in refused(made, key, run)
+    assert "there is no such release" in refusal_of(made, key, run)
     for date in ("tomorrow", "2001-01-01", "2100-13-01"):
         code, _, err = run("sign", made, "--key", key, "--expires", date)
         assert code == 1
@@ -419,5 +420,5 @@ SOMEBODY = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
 @pytest.mark.slow
 @given(st.binary(max_size=60) | SHAPES.map(lambda one: json.dumps(one).encode()))
 def test_whatever_is_no_envelope_is_one_line(data: bytes) -> None:
-    with pytest.raises(DippError, match=r"attestation: (this is none of dipp's|it is not signed by this key)"):
+    with refused("attestation", "dipp's"):
         envelope.unseal(data, SOMEBODY)

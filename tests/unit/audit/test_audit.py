@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.neighbours import neighbouring
+from helpers.refusals import refused
 from helpers.statistics import integer_weights
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ from dipp.core.plan import Coding
 from dipp.core.price import Sensitivity
 from dipp.core.steps import SensingStep
 from dipp.core.units import Cells
-from dipp.errors import DippError, NoCertificateError
+from dipp.errors import NoCertificateError
 from dipp.planning import presets
 from dipp.planning.presets import PAPER, PRESETS
 from dipp.privacy.certificate import Certificate
@@ -576,5 +577,5 @@ def test_only_certified_presets_can_be_audited() -> None:
         if not preset.certified:
             with pytest.raises(NoCertificateError):
                 suite.audit(name, 1.0)
-    with pytest.raises(DippError, match="epsilon"):
+    with refused("epsilon"):
         suite.ladder("sharp", 100.0)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from helpers.commands import Command
 from helpers.paths import ROOT
+from helpers.refusals import refused
 
 from dipp.cli.page import ADDRESS, HEADERS, server
-from dipp.errors import DippError
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_page_that_is_not_built_is_said_in_one_line(run: Command, tmp_path: Pa
 
 
 def test_a_port_in_use_is_said_in_one_line(address: str, folder: Path) -> None:
-    with pytest.raises(DippError, match="take another with --port"):
+    with refused("port"):
         server(folder, int(address.rsplit(":", 1)[1]))
 
 

@@ -14,6 +14,7 @@ import torch
 from helpers.codecs import make_plan, pictures, pictures_of_two_sizes
 from helpers.datasets import tiny_codec
 from helpers.networks import tiny_denoiser
+from helpers.refusals import refused
 from PIL import Image
 
 import dipp
@@ -21,7 +22,7 @@ from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import Decoding, End
 from dipp.core.geometry import Geometry
-from dipp.errors import DippError
+from dipp.errors import DippError, InconsistentError
 from dipp.format import archive
 from dipp.models.denoiser import torch_device
 from dipp.planning.presets import DIFFC
@@ -71,7 +72,7 @@ def test_a_file_that_is_named_twice_is_refused(small: Codec, tmp_path: Path) -> 
     (tmp_path / "c.png").symlink_to(tmp_path / "a.png")
     (tmp_path / "d.png").hardlink_to(tmp_path / "a.png")
     for again in ("a.png", "c.png", "d.png"):
-        with pytest.raises(DippError, match=rf"images: {again} is given twice"):
+        with refused("images", again):
             small.encode([tmp_path / "a.png", str(tmp_path / "b.png"), str(tmp_path / again)])
     assert len(small.encode([tmp_path / "a.png", tmp_path / "b.png"])) == 2
 
@@ -98,10 +99,9 @@ def filled_again(views: bool) -> Iterator[np.ndarray[Any, Any]]:
 )
 def test_one_object_is_one_picture(images: Any, small: Codec, tmp_path: Path) -> None:
     """The same array twice is refused: a generator that fills one array would release its last picture twice."""
-    told = "images: picture 1 is the same object as picture 0"
-    with pytest.raises(DippError, match=told):
+    with refused("images", "picture 1", "picture 0"):
         small.encode(images())
-    with pytest.raises(DippError, match=told):
+    with refused("images", "picture 1", "picture 0"):
         dipp.encode(images(), epsilon=4, model=tmp_path)  # no model there: it is refused before one is loaded
     same = rgb()
     assert len(small.encode([same, same.copy()])) == 2  # the odometer counts both
@@ -173,7 +173,7 @@ def test_what_is_ambiguous_is_refused_in_one_line_that_says_what_to_write(
 def test_a_network_of_one_channel_says_what_to_write_for_colour() -> None:
     grey = tiny_denoiser(channels=1)
     codec = Codec(grey, make_plan(SHARP, grey.schedule))
-    with pytest.raises(DippError, match=r"1 channel is needed; write PIL\.Image\.fromarray\(x\)"):
+    with refused("image", remedy="PIL.Image.fromarray(x"):
         codec.encode(rgb())
     for one in (rgb()[..., 0], rgb()[..., :1], Image.fromarray(rgb())):
         made = codec.encode(one)
@@ -192,15 +192,14 @@ def test_an_archive_a_path_or_several_are_decoded(small: Codec, tmp_path: Path) 
 
 
 def test_a_folder_is_no_picture_and_the_line_says_what_is_for_folders(small: Codec, tmp_path: Path) -> None:
-    with pytest.raises(DippError, match=f"^{tmp_path.name}: this is a folder; .*`dipp privatize`$"):
+    with refused("test_a_folder_is_no_picture_an0", remedy="privatize"):
         small.encode(tmp_path)
 
 
 @pytest.mark.parametrize("source", [b"DIPP", np.zeros((8, 8, 3), np.uint8), None, 3, [np.zeros((8, 8, 3))], [[]]])
 def test_what_is_no_archive_is_not_decoded(source: Any, small: Codec) -> None:
-    with pytest.raises(DippError, match=r"^source: an archive, the path of a \.dipp file") as error:
+    with refused("source", "archive"):
         small.decode(source)
-    assert "\n" not in str(error.value)
 
 
 def test_grey_pictures_come_out_grey(small: Codec) -> None:
@@ -219,7 +218,7 @@ def test_the_window_is_in_the_file(small: Codec) -> None:
     made = archive.Archive.from_bytes(small.encode(scan, window="0:4095").to_bytes())
     assert str(made.release.window) == made.facts()["window"] == "0:4095"
     assert small.encode(rgb()).release.window is None
-    with pytest.raises(DippError, match=r"^window: LOW:HIGH"):
+    with refused("window", "LOW:HIGH"):
         small.encode(scan, window="auto")
 
 
@@ -262,26 +261,26 @@ def test_numbers_of_a_codec_are_numbers(option: str, wrong: object, said: str) -
 )
 def test_numbers_of_a_decoding_are_whole(option: str, wrong: object) -> None:
     options: dict[str, Any] = {option: wrong}
-    with pytest.raises(DippError, match=f"^{option}: "):
+    with refused(option):
         Decoding(**options)
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({"noisy": True, "sample": True}, "noisy: nothing is denoised there"),
-        ({"noisy": True, "calls": 3}, "noisy: nothing is denoised there"),
-        ({"noisy": True, "ancestral": True}, "noisy: nothing is denoised there"),
-        ({"ancestral": True, "sample": True}, "ancestral: it samples through every timestep"),
-        ({"ancestral": True, "calls": 2}, "ancestral: it samples through every timestep"),
+        ({"noisy": True, "sample": True}, "noisy"),
+        ({"noisy": True, "calls": 3}, "noisy"),
+        ({"noisy": True, "ancestral": True}, "noisy"),
+        ({"ancestral": True, "sample": True}, "ancestral"),
+        ({"ancestral": True, "calls": 2}, "ancestral"),
     ],
     ids=str,
 )
 def test_flags_that_contradict_each_other_are_refused(flags: dict[str, Any], said: str, small: Codec) -> None:
     """In every way to decode: by the object, an archive, and a dataset."""
-    with pytest.raises(DippError, match=said):
+    with refused(said):
         Decoding(**flags)
-    with pytest.raises(DippError, match=said):
+    with refused(said):
         small.encode(rgb()).decode(**flags)
 
 
@@ -295,7 +294,7 @@ def test_an_archive_decodes_itself(light_model: Path, tmp_path: Path) -> None:
         every: list[dict[str, Any]] = [{}, {"noisy": True}, {"sample": True}, {"steps": 1}]
         for flags in every:
             np.testing.assert_array_equal(one.decode(light_model, **flags), codec.decode(made, Decoding(**flags)))
-    with pytest.raises(DippError, match="model"):
+    with refused("plan", "model", kind=InconsistentError):
         made.decode()
 
 
@@ -312,5 +311,5 @@ def test_an_encoder_hands_back_its_final_states(small: Codec) -> None:
 
 def test_a_device_may_be_torch_s_own() -> None:
     assert torch_device(torch.device("cpu")) == torch_device("cpu")
-    with pytest.raises(DippError, match="got 'cuda:1'; the environment variable CUDA_VISIBLE_DEVICES chooses"):
+    with refused("device", "CUDA_VISIBLE_DEVICES"):
         torch_device("cuda:1")

@@ -11,13 +11,13 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from helpers.refusals import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import EpsImagePlugin, Image, PngImagePlugin
 
 from dipp.codec import pictures
 from dipp.core.window import FULL, Window
-from dipp.errors import DippError
 
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
 
@@ -63,7 +63,7 @@ def test_grey_is_repeated() -> None:
 
 
 def test_floats_are_refused() -> None:
-    with pytest.raises(DippError, match="integers"):
+    with refused("image", "integers"):
         from_pil(Image.fromarray(np.full((2, 2), 0.5, np.float32)))
 
 
@@ -104,7 +104,7 @@ def test_orientation_is_applied_and_metadata_dropped() -> None:
 def test_several_frames_are_refused() -> None:
     frames = [Image.fromarray(RGB), Image.fromarray(255 - RGB)]
     for kind in ("GIF", "PNG", "TIFF"):
-        with pytest.raises(DippError, match="several frames"):
+        with refused("image", "several"):
             pictures.read(as_file(frames[0], kind, save_all=True, append_images=frames[1:]))
 
 
@@ -112,35 +112,34 @@ def test_several_frames_are_refused() -> None:
 def test_a_bomb_is_refused_by_what_it_declares(width: int, height: int) -> None:
     bomb = declared(width, height)
     assert len(bomb) < 100
-    with pytest.raises(DippError, match=f"image: 1 to 64 megapixels are needed, got {width}×{height}"):
+    with refused("image", "64", f"{width}×{height}"):
         pictures.read(bomb)
 
 
 @given(st.floats(0, 0.95))
 def test_what_is_cut_short_is_refused_in_one_line(share: float) -> None:
     whole = as_file(Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 40, 3), dtype=np.uint8)))
-    with pytest.raises(DippError, match=r"^image: not a whole picture") as error:
+    with refused("image", "picture"):
         pictures.read(whole[: int(share * len(whole))])
-    assert "\n" not in str(error.value)
 
 
 def test_files_are_named_in_errors(tmp_path: Path) -> None:
     (tmp_path / "holiday.png").write_bytes(b"no picture")
-    with pytest.raises(DippError, match=r"^holiday\.png: not a whole picture"):
+    with refused("holiday.png", "picture"):
         pictures.read(tmp_path / "holiday.png")
-    with pytest.raises(DippError, match=r"^nowhere\.png: there is no such file"):
+    with refused("nowhere.png", "file"):
         pictures.read(tmp_path / "nowhere.png")
     (tmp_path / "bomb.png").write_bytes(declared(100_000, 100_000))
-    with pytest.raises(DippError, match=r"^bomb\.png: 1 to 64 megapixels"):
+    with refused("bomb.png", "64"):
         pictures.read(tmp_path / "bomb.png")
-    with pytest.raises(DippError, match="this is a folder; give its pictures"):
+    with refused("test_files_are_named_in_errors0", remedy="pictures"):
         pictures.read(tmp_path)
 
 
 def test_what_is_no_fault_of_the_picture_is_not_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.png").write_bytes(as_file(Image.fromarray(RGB)))
     monkeypatch.setattr(Image, "open", mock.Mock(side_effect=[PermissionError(13, "Permission denied"), MemoryError]))
-    with pytest.raises(DippError, match=r"^mine\.png: cannot be read \(Permission denied\)$"):
+    with refused("mine.png", "Permission"):
         pictures.read(tmp_path / "mine.png")
     with pytest.raises(MemoryError):
         pictures.read(tmp_path / "mine.png")
@@ -171,7 +170,7 @@ def wide(*values: int) -> Image.Image:
 def test_sixteen_bits_need_a_window(kind: str) -> None:
     """A scan of twelve bits would come out black, with a certificate."""
     file = as_file(wide(0, 4, 4095), kind)
-    with pytest.raises(DippError, match=r"^image: its values have more than eight bits; .* --window LOW:HIGH"):
+    with refused("image", remedy="LOW:HIGH"):
         pictures.read(file)
     assert pictures.read(file, 3, Window(0, 4095))[0].tolist() == [[0] * 3, [0] * 3, [255] * 3]
     assert pictures.read(file, 1, Window(4, 8))[0].tolist() == [[0], [0], [255]]
@@ -213,11 +212,11 @@ def pgm(kind: bytes, largest: int, values: bytes) -> bytes:
 def test_a_largest_value_of_the_file_s_own_is_refused() -> None:
     """It may be the largest of the picture, and Pillow would scale all others by it."""
     for largest, size in ((100, 1), (4095, 2)):
-        with pytest.raises(DippError, match=r"a largest value of 255 or 65535 is needed; save it as PNG$"):
+        with refused("image", "65535"):
             pictures.read(pgm(b"P5", largest, bytes(3 * size)), 3, FULL)
     assert pictures.read(pgm(b"P5", 255, bytes([7, 8, 9])))[0, :, 0].tolist() == [7, 8, 9]
     assert pictures.read(pgm(b"P5", 65535, b"\0\x05\x01\x01"), 3, FULL)[0, :, 0].tolist() == [0, 1]
-    with pytest.raises(DippError, match="more than eight bits"):
+    with refused("image", "eight"):
         pictures.read(pgm(b"P6", 65535, bytes(6)))
 
 
@@ -233,9 +232,9 @@ def sixteen_bit_colour() -> bytes:
 
 
 def test_colour_of_sixteen_bits_is_cut_only_if_that_is_said() -> None:
-    with pytest.raises(DippError, match="more than eight bits"):
+    with refused("image", "eight"):
         pictures.read(sixteen_bit_colour())
-    with pytest.raises(DippError, match="--window full alone"):
+    with refused("image", "--window"):
         pictures.read(sixteen_bit_colour(), 3, Window(0, 4095))
     assert pictures.read(sixteen_bit_colour(), 3, FULL).tolist() == [[[0, 1, 1], [0, 156, 255]]]
 
@@ -302,7 +301,7 @@ def test_postscript_never_reaches_ghostscript(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
     (tmp_path / "x.png").write_bytes(EPS)
     for read in (pictures.read, pictures.declared_size):
-        with pytest.raises(DippError, match=r"^x.png: not a whole picture in a format that can be read \(PNG, .*\)$"):
+        with refused("x.png", "format"):
             read(tmp_path / "x.png")
     assert not ran.exists()
 
@@ -318,7 +317,7 @@ def test_every_format_that_is_promised_is_read(kind: str) -> None:
 def test_no_other_format_is_read(kind: str) -> None:
     content = as_file(Image.new("RGB", (16, 16)), kind)
     Image.open(io.BytesIO(content)).load()
-    with pytest.raises(DippError, match="not a whole picture in a format that can be read"):
+    with refused("image", "format"):
         pictures.read(content)
 
 
@@ -327,5 +326,5 @@ def test_pictures_of_phones_are_to_be_converted(tmp_path: Path) -> None:
     Image.fromarray(RGB).save(tmp_path / "b.png", format="AVIF")
     (tmp_path / "c.jpg").write_bytes(b"\0\0\0\x1cftypmif2\0\0\0\0mif1heic" + bytes(64))  # its second brands count too
     for name in ("a.jpg", "b.png", "c.jpg"):
-        with pytest.raises(DippError, match=f"^{name}: HEIC and AVIF are not read; convert it first to PNG$"):
+        with refused(name, "HEIC", remedy="PNG"):
             pictures.read(tmp_path / name)

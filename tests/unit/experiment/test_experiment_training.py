@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.paths import ROOT
+from helpers.refusals import refused
 from helpers.statistics import FALSE_ALARM
 from scipy import stats
 
@@ -297,7 +298,7 @@ def test_a_config_that_cannot_work_is_refused(change: dict[str, Any], message: s
 def test_training_at_an_epsilon_that_is_not_made_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(CONFIG.with_name("first.toml").read_text().replace("noisy = [16, 64]", "noisy = [16, 65]", 1))
-    with pytest.raises(DippError, match="config: paper is to be trained on at ε = 65, which it does not have"):
+    with refused("config", "65"):
         Config.load(path)
 
 
@@ -417,7 +418,7 @@ def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
     alone.load(first[1:])
     assert same(whole, run(alone), [(1, 0)], ROUNDING)
     begun.run_epoch()
-    with pytest.raises(DippError, match="all of one epoch"):
+    with refused("states"):
         wave("ac").load([first[0], begun.states()[1]])
 
 
@@ -465,7 +466,7 @@ def test_a_wave_learns() -> None:
 
 
 def test_sets_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(DippError, match="tasks"):
+    with refused("tasks"):
         Wave([Task("x", pictures(16), 0, clip=True)], labels(18), 8, SHORT, "cpu")
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.geometry import of_pixels
+from helpers.refusals import refused
 
 from dipp import models
-from dipp.errors import DippError
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.planning.planner import Planner, Sizes
@@ -87,5 +87,5 @@ def test_a_rival_is_taken_where_it_has_fewer_bits(budget: Budget | None, denoise
 
 def test_a_rival_plans_for_the_same_images(denoiser: Denoiser, table: ErrorTable) -> None:
     own, rival = planners(denoiser, table)
-    with pytest.raises(DippError, match="rival"):
+    with refused("rival"):
         rivalled(own, replace(rival, geometry=of_pixels(64)))

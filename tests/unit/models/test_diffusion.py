@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers import DDIMScheduler, DDPMScheduler
+from helpers.refusals import refused
 from numpy.typing import NDArray
 from scipy import optimize, special, stats  # type: ignore[import-untyped,unused-ignore]
 
@@ -229,7 +230,7 @@ def test_a_config_of_endless_timesteps_takes_no_memory(kind: str) -> None:
     """10⁹ timesteps would take 7 GB, or minutes."""
     tracemalloc.start()
     try:
-        with pytest.raises(DippError, match="num_train_timesteps"):
+        with refused("num_train_timesteps"):
             NoiseSchedule.from_config({**LINEAR, "beta_schedule": kind, "num_train_timesteps": 10**9})
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:

@@ -332,7 +332,7 @@ def test_weights_in_several_files_are_the_same_model(spoiled: Path) -> None:
     assert after.identity == before.identity
     torch.testing.assert_close(after.x0(state, 3), before.x0(state, 3), rtol=0, atol=ROUNDING)
     index.write_text(json.dumps({"weight_map": {**listed, "other": "../../elsewhere.safetensors"}}))
-    with pytest.raises(DippError, match="damaged"):
+    with refused("model", "damaged"):
         load(spoiled)
 
 
@@ -447,11 +447,11 @@ def test_prompts(folders: dict[str, Path]) -> None:
     assert empty.prompted("") is empty
     state = torch.randn(1, 4, 8, 8)
     assert not torch.equal(empty.x0(state, 3), empty.prompted("a dog").x0(state, 3))
-    with pytest.raises(DippError, match="at most 4096 bytes"):
+    with refused("prompt", "4096"):
         empty.prompted("x" * 5000)
-    with pytest.raises(DippError, match="no text encoder"):
+    with refused("prompt", "encoder"):
         load(folders["plain"], "a cat")
-    with pytest.raises(DippError, match="takes none"):
+    with refused("prompt", "takes"):
         models.load("embedded", prompt="a cat")
 
 
@@ -479,18 +479,21 @@ def test_without_network_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
         raise ConnectionError("nobody\nanswers")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fails)
-    with pytest.raises(DippError, match="not in the hub's cache, not to be fetched") as error:
+    with refused("model", "fetched"):
         models.load("stable-diffusion-v1-5/stable-diffusion-v1-5")
-    assert "\n" not in str(error.value)
     assert hub.HUB_ID.fullmatch("black-forest-labs/FLUX.1-dev")
 
 
 @pytest.mark.parametrize(
     ("config", "said"),
-    [({"num_train_timesteps": 2}, "num_train_timesteps"), ({"shift": 0}, "shift"), ({"invert_sigmas": True}, "invert")],
+    [
+        ({"num_train_timesteps": 2}, "num_train_timesteps"),
+        ({"shift": 0}, "shift"),
+        ({"invert_sigmas": True}, "invert_sigmas"),
+    ],
 )
 def test_bad_flows_are_refused(config: dict[str, Any], said: str) -> None:
-    with pytest.raises(DippError, match=said):
+    with refused(said):
         Ladder.from_config({"_class_name": "FlowMatchEulerDiscreteScheduler", "num_train_timesteps": 40, **config})
 
 

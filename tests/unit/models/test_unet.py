@@ -19,6 +19,7 @@ import pytest
 import torch
 from diffusers import DDPMScheduler, UNet2DModel
 from helpers.networks import ROUNDING
+from helpers.refusals import refused
 from safetensors.torch import load_file, save_file
 
 from dipp import models
@@ -139,12 +140,12 @@ def test_other_sizes_and_dtypes(tiny: UNetDenoiser) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (0, 3, 16, 16), (1, 1, 16, 16), (1, 3, 16, 0)])
 def test_bad_shapes_are_refused(tiny: UNetDenoiser, shape: tuple[int, ...]) -> None:
-    with pytest.raises(DippError, match="x_t"):
+    with refused("x_t"):
         tiny.x0(torch.zeros(shape), 10)
 
 
 def test_bad_timestep_is_refused(tiny: UNetDenoiser) -> None:
-    with pytest.raises(DippError, match="timestep"):
+    with refused("t"):
         tiny.x0(noisy(1), 1000)
 
 
@@ -347,7 +348,7 @@ def test_what_is_no_denoiser_is_refused_in_one_line(folder: Path, case: str) -> 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:99", "cuda:x", ""])
 def test_bad_devices_are_refused(original: Path, device: str) -> None:
-    with pytest.raises(DippError, match="device"):
+    with refused("device"):
         models.load(original, device)
 
 
@@ -384,9 +385,8 @@ def test_hub_id_from_the_cache_without_a_network(
 
 @pytest.mark.usefixtures("offline_cache")
 def test_hub_id_that_is_neither_cached_nor_reachable_is_refused() -> None:
-    with pytest.raises(DippError, match="someone/ddpm-tiny is no folder, not in the hub's cache") as error:
+    with refused("model", "someone/ddpm-tiny"):
         models.load("someone/ddpm-tiny")
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("online", [True, False])

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Command
+from helpers.refusals import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,9 +121,8 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
         case "a file in its place":
             shutil.rmtree(counted.folder)
             counted.folder.write_text("")
-    with pytest.raises(DippError, match="odometer: ") as caught:
+    with refused("odometer") as caught:
         Odometer.open(counted.folder)
-    assert "\n" not in str(caught.value)
     assert ("key is missing; restore it" in str(caught.value)) == (harm == "no key")
 
 
@@ -263,7 +263,7 @@ def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
         yield Charge(0, PICTURE, 1.0, 0.1)
         raise DippError("src", "gone")
 
-    with pytest.raises(DippError, match="gone"):
+    with refused("src", "gone"):
         counted.charge("a", "test", charges())
     assert counted.count() == 0
     assert not counted.releases()
@@ -288,7 +288,7 @@ def test_the_limit(counted: Odometer) -> None:
     """Three of 1.5 are 4.5, which is allowed; a fourth is not, and takes nothing else along."""
     for number in range(3):
         counted.charge(str(number), "test", [Charge(0, PICTURE, 1.5, 0.1)], limit=4.5)
-    with pytest.raises(LimitError, match=r"ε = 4\.5; it would have ε = 6 pure"):
+    with refused("odometer", "4.5", kind=LimitError):
         counted.charge("3", "test", [Charge(0, OTHER, 1.5, 0.1), Charge(1, PICTURE, 1.5, 0.1)], limit=4.5)
     assert counted.spent(PICTURE).epsilon == 4.5
     assert counted.spent(OTHER).releases == 0
@@ -342,25 +342,25 @@ def test_it_says_once_that_it_begins(odometer: Path, caplog: pytest.LogCaptureFi
 def test_a_limit_needs_an_odometer_that_exists(odometer: Path) -> None:
     """A new one knows no release, so a limit that begins one in every new home would refuse nothing."""
     Meter(folder=odometer).prepare()
-    with pytest.raises(DippError, match=r"there is no odometer yet.* begin one with --odometer-begin"):
+    with refused("odometer-limit", remedy="--odometer-begin"):
         Meter(limit=3.0, folder=odometer).prepare()
     assert not odometer.exists(), "to prepare makes nothing"
     odometer.mkdir()
     (odometer / "odometer.sqlite").touch()  # an empty file is no odometer either
-    with pytest.raises(DippError, match="there is no odometer yet"):
+    with refused("odometer-limit", "odometer"):
         Meter(limit=3.0, folder=odometer).prepare()
     begun = Meter(limit=3.0, begin=True, folder=odometer)
     begun.prepare()
     begun.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
     Meter(limit=3.0, folder=odometer).prepare()
     (odometer / "odometer.sqlite").unlink()
-    with pytest.raises(DippError, match=r"odometer\.sqlite is lost"):  # it did exist: its key is there
+    with refused("odometer", "odometer.sqlite"):  # it did exist: its key is there
         Meter(limit=3.0, folder=odometer).prepare()
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, math.nan])
 def test_a_limit_is_positive(limit: float) -> None:
-    with pytest.raises(DippError, match="odometer-limit: an ε above 0 is needed"):
+    with refused("odometer-limit"):
         Meter(limit=limit)
 
 
@@ -392,9 +392,8 @@ def test_a_damaged_index_is_not_taken_for_no_release(page: str, counted: Odomete
     else:
         content[start : start + size] = bytes(size)
     path.write_bytes(content)
-    with pytest.raises(DippError, match=r"odometer\.sqlite is damaged.*; restore it from a backup, or move") as caught:
+    with refused("odometer", "odometer.sqlite"):
         Odometer.open(counted.folder)
-    assert "\n" not in str(caught.value)
 
 
 # Processes.

@@ -18,6 +18,7 @@ from helpers.broken_archives import made_of
 from helpers.commands import Command
 from helpers.datasets import save_folder, save_model, save_table, tiny_codec
 from helpers.paths import ROOT
+from helpers.refusals import refused
 from helpers.sensing import sensing_plan
 from helpers.snippets import snippets
 
@@ -28,7 +29,7 @@ from dipp.data.choices import Choices
 from dipp.data.engines import Local
 from dipp.data.privatize import privatize
 from dipp.data.store import PAPERS
-from dipp.errors import DippError, NoCertificateError
+from dipp.errors import NoCertificateError
 from dipp.papers import guarantee, registry, writing
 from dipp.papers.guarantee import FILL_IN, Released, Words
 from dipp.planning.presets import DIFFC
@@ -133,7 +134,7 @@ def test_its_numbers_are_those_of_the_certificate(dataset: Path, made: Path) -> 
 def test_what_is_not_private_is_not_registered(tmp_path: Path) -> None:
     """It has a card, which says so, and metadata."""
     build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
-    with pytest.raises(NoCertificateError, match="nothing to register"):
+    with refused("registry", kind=NoCertificateError):
         registry.entry(Released.read(tmp_path / "d.dipp", WORDS))
     written = writing.write(tmp_path / "d.dipp", WORDS)
     assert [path.name for path in written] == [*PAPERS[:2]]
@@ -314,12 +315,12 @@ def test_only_papers_that_nobody_has_changed_are_replaced(made: Path, monkeypatc
     writing.write(made, WORDS)
     filled_in = {paper.name: paper.read_text() for paper in place.iterdir()}
     assert "Ministry of Pets" in filled_in["README.md"]
-    with pytest.raises(DippError, match=r"README\.md is there already; .* --overwrite"):
+    with refused("output", "README.md"):
         writing.write(made, Words())
     (place / "README.md").unlink()
     (place / "croissant.json").unlink()
     (place / "deployment.yaml").write_text("of mine")
-    with pytest.raises(DippError, match=r"deployment\.yaml is there already; .* --overwrite"):
+    with refused("output", "deployment.yaml"):
         writing.write(made, WORDS)
     assert [path.name for path in place.iterdir()] == ["deployment.yaml"]
     writing.write(made, WORDS, overwrite=True)
@@ -332,7 +333,7 @@ def test_damaged_manifests_are_one_line(dataset: Path, tmp_path: Path) -> None:
         content = json.loads((dataset / "manifest.json").read_text())
         del content[part]
         (tmp_path / "manifest.json").write_text(json.dumps(content))
-        with pytest.raises(DippError, match="its manifest is damaged"):
+        with refused(tmp_path, "manifest"):
             writing.write(tmp_path, WORDS)
         assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
