@@ -21,7 +21,7 @@ from dipp.core.closest import Weights
 from dipp.core.code import Code, Floats, Indices, Scored, Shared
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
-from dipp.core.price import LEVELS, Charge, Loss, Terms
+from dipp.core.price import LEVELS, Cost, Loss, Terms
 from dipp.core.step import CodedStep
 from dipp.errors import DippError
 
@@ -95,11 +95,11 @@ class Nearest(Code):
             raise DippError("nearest", f"odds are needed, got {terms}")
         return cls(Fraction(terms.heavy, terms.light))
 
-    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:  # noqa: ARG002
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:  # noqa: ARG002
         assert isinstance(terms, Odds)
         assert (touched, apart) == (1, True)
         epsilon = math.log(terms.heavy / terms.light) * UP
-        return Charge(epsilon, epsilon * math.tanh(epsilon / 2) * UP)
+        return Cost(epsilon, epsilon * math.tanh(epsilon / 2) * UP)
 
     def outcomes(self, scored: Scored) -> list[Outcomes]:
         odds = scored.terms

@@ -45,7 +45,7 @@ from dipp.core.channels import Laplace, LocationChannel, Sign
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
-from dipp.core.price import Charge, Moved
+from dipp.core.price import Cost, Moved
 from dipp.core.steps import SensingStep
 from dipp.data import formats
 from dipp.data.choices import Choices
@@ -144,9 +144,9 @@ class Dear(Eager):
 
     name = "dear"
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
         pure, rho = super().charge(moved, touched, apart)
-        return Charge(10 * pure, 100 * rho)
+        return Cost(10 * pure, 100 * rho)
 
 
 def test_a_code_is_priced_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from dipp.codes import Closest
 from dipp.core import randomness
 from dipp.core.closest import Tally, Weights, best_of
 from dipp.core.code import Code
-from dipp.core.price import Charge
+from dipp.core.price import Cost
 from dipp.scoring.blocks import Blocks
 
 MORE = 3
@@ -136,6 +136,6 @@ def steep_draw(code: Closest, asked: Any) -> Indices:
     return _draw(code, replace(asked, terms=steeper))
 
 
-def one_draw(code: Closest, terms: Weights, *arguments: Any, **options: Any) -> Charge:  # noqa: ARG001
+def one_draw(code: Closest, terms: Weights, *arguments: Any, **options: Any) -> Cost:  # noqa: ARG001
     """Return the price of one draw, however many the unit takes part in."""
-    return Charge(terms.epsilon, terms.rho)
+    return Cost(terms.epsilon, terms.rho)

@@ -24,7 +24,7 @@ from dipp.core.closest import Weights
 from dipp.core.code import Code, Floats, Indices, Shared
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
-from dipp.core.price import LEVELS, Charge, Terms
+from dipp.core.price import LEVELS, Cost, Terms
 from dipp.core.steps import Question
 from dipp.errors import DippError
 
@@ -94,14 +94,14 @@ class Closest(Code):
             raise DippError("closest", f"weights are needed, got {type(terms).__name__}")
         return cls()
 
-    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:  # noqa: ARG002
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:  # noqa: ARG002
         """Return the price of the draws of a unit, whatever its content and however little of it changes.
 
         The products are exact, or round by less than the 2^−50 that the prices of a draw were raised by.
         """
         if not isinstance(terms, Weights) or not apart:
             raise DippError("closest", "weights, and a draw for each block, are needed")
-        return Charge(touched * terms.epsilon, touched * terms.rho)
+        return Cost(touched * terms.epsilon, touched * terms.rho)
 
     def outcomes(self, scored: Any) -> list[Outcomes]:
         """Return the law of the index of each block."""

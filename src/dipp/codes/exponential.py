@@ -24,7 +24,7 @@ import numpy as np
 from dipp.core import selection
 from dipp.core.code import Floats, Indices, Scored, Tilted
 from dipp.core.outcomes import Outcomes, Share, Sums
-from dipp.core.price import Charge, Moved
+from dipp.core.price import Cost, Moved
 
 
 class Exponential(Tilted):
@@ -54,7 +54,7 @@ class Exponential(Tilted):
         """Return η of the selection, whatever the scores."""
         return selection.ETA
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
         """Return the price of the module's text; α is in the units.
 
         Division by 8 is exact, so that sums of ρ round as sums of squares do.
@@ -64,7 +64,7 @@ class Exponential(Tilted):
         """
         loss = selection.epsilon(moved.units, moved.fraction_bits)
         pure = touched * loss
-        return Charge(pure, (touched * (loss * loss) if apart else pure * pure) / 8)
+        return Cost(pure, (touched * (loss * loss) if apart else pure * pure) / 8)
 
     def tilt(self, epsilon: float) -> float:
         """Return ε/4α: scores move by 2αV, and so does the sum of the weights."""

@@ -41,7 +41,7 @@ from dipp.core import randomness, selection
 from dipp.core.channels import Channel, Sign
 from dipp.core.code import INTEGERS, Floats, Indices, Scored, Shared, Tilted
 from dipp.core.outcomes import Outcomes, Share
-from dipp.core.price import Charge, Moved
+from dipp.core.price import Cost, Moved
 from dipp.errors import DippError
 
 MAX_TILT = 20.0
@@ -117,13 +117,13 @@ class Pairs(Tilted):
         _require_tilt(moved.largest, moved.fraction_bits)
         return _priced(moved).eta
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
         """Return the price of the module's text; a coordinate is a chunk of its own, so those of a pixel are apart."""
         if not apart and touched > 1:
             raise DippError("pairs", "each coordinate is a chunk of its own")
         _require_tilt(moved.largest, moved.fraction_bits)
         price = _priced(moved)
-        return Charge(touched * price.epsilon, touched * price.rho)
+        return Cost(touched * price.epsilon, touched * price.rho)
 
     def tilt(self, epsilon: float) -> float:
         """Return half of ε, less twice the η of the thresholds: large tilts have no room for it otherwise."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from dipp.codes.ordered import Ordered, OrderedOneShot
 from dipp.core.code import Indices, Scored
 from dipp.core.outcomes import Outcomes
-from dipp.core.price import Charge, Moved
+from dipp.core.price import Cost, Moved
 from dipp.errors import NoCertificateError
 
 NO_CERTIFICATE = ("PFR", "the index is a function of x and the public seed (ε = ∞)", "use another code")
@@ -52,7 +52,7 @@ class Functional(Ordered):
         """Raise: there is no price to add to."""
         raise NoCertificateError(*NO_CERTIFICATE)
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:  # noqa: ARG002
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:  # noqa: ARG002
         """Raise: no price is finite."""
         raise NoCertificateError(*NO_CERTIFICATE)
 

@@ -18,7 +18,7 @@ from dipp.core.chunking import SHUFFLED, Deal
 from dipp.core.columns import CHUNK_SIZE, INDEX_BITS, Column
 from dipp.core.entropy import Model
 from dipp.core.outcomes import Outcomes
-from dipp.core.price import LEVELS, Charge, Moved, Observed, Sensitivity, Terms
+from dipp.core.price import LEVELS, Cost, Moved, Observed, Sensitivity, Terms
 from dipp.errors import DippError, NoCertificateError
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Code(ABC):
         """Return a code of this kind that prices these terms, or raise if they cannot be terms of this kind."""
 
     @abstractmethod
-    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:
         """Return what one step costs a unit.
 
         Args:
@@ -232,7 +232,7 @@ class BySensitivity(Code):
         return cls()
 
     @abstractmethod
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Charge:
+    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
         """Return what the selections cost a pixel if `touched` of its coordinates take part, each moving them so far.
 
         `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
@@ -267,7 +267,7 @@ class BySensitivity(Code):
             raise DippError("eta", f"that of the code is needed, got {terms.eta}")
         return code
 
-    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Charge:
+    def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:
         """Return the charge for how far such a change can move the scores."""
         if not isinstance(terms, Sensitivity):
             raise DippError(self.name, f"terms of a sensitivity are needed, got {type(terms).__name__}")

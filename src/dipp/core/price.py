@@ -31,7 +31,7 @@ MAX_SLOPE = 1 << 28
 """A(1) of a clipped step stays below this, so that differences of levels fit into 32 bits."""
 
 
-class Charge(NamedTuple):
+class Cost(NamedTuple):
     """What one step costs a unit that it touches."""
 
     epsilon: float

@@ -42,7 +42,7 @@ from dipp.core.chunking import Chunks
 from dipp.core.code import Code
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
-from dipp.core.price import LEVELS, Charge, Loss, Observed, Terms, require_whole
+from dipp.core.price import LEVELS, Cost, Loss, Observed, Terms, require_whole
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError
@@ -94,7 +94,7 @@ class Selection:
         """The code that prices the selections."""
         return CODES[self.code].priced_by(self.terms)
 
-    def charge(self, change: int = LEVELS) -> Charge:
+    def charge(self, change: int = LEVELS) -> Cost:
         """Return what a touched unit pays if each of its coordinates changes by at most `change` of the 255 levels."""
         return self.rule.price(self.terms, self.touched, self.apart, change)
 
@@ -185,9 +185,9 @@ class Ledger:
         return self._worst[1]
 
     @functools.cached_property
-    def _worst(self) -> Charge:
+    def _worst(self) -> Cost:
         charges = [one.charge() for one in self.selections]
-        return Charge(*(self.mask.worst(column, self.channels) for column in zip(*charges, strict=True)))
+        return Cost(*(self.mask.worst(column, self.channels) for column in zip(*charges, strict=True)))
 
     def epsilon_of_change(self, change: int) -> float:
         """Return pure ε of one coordinate that changes by `change` of the 255 levels; of the dearest slots, in turns.

@@ -17,7 +17,7 @@ from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness, selection
 from dipp.core.code import BySensitivity, Indices
-from dipp.core.price import Charge, Moved
+from dipp.core.price import Cost, Moved
 from dipp.errors import NoCertificateError
 
 SEED = bytes(range(16))
@@ -86,8 +86,8 @@ def test_charges(code: BySensitivity, units: int, bits: int, touched: int) -> No
     """t coordinates cost t·ε₁; apart t·ε₁²/8 in ρ, together no more than in one selection: (t·ε₁)²/8."""
     loss, moved = selection.epsilon(units, bits), Moved(units, units, bits)
     apart, together = (code.charge(moved, touched, apart=apart) for apart in (True, False))
-    assert apart == Charge(touched * loss, touched * loss**2 / 8)
-    assert together == Charge(touched * loss, (touched * loss) ** 2 / 8)
+    assert apart == Cost(touched * loss, touched * loss**2 / 8)
+    assert together == Cost(touched * loss, (touched * loss) ** 2 / 8)
     assert code.eta(moved) == selection.ETA
     code.require_certified()
 
