@@ -45,7 +45,7 @@ from dipp.core.channels import Laplace, LocationChannel, Sign
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
-from dipp.core.price import Cost, Moved
+from dipp.core.price import Cost, Reach
 from dipp.core.steps import SensingStep
 from dipp.data import formats
 from dipp.data.choices import Choices
@@ -144,7 +144,7 @@ class Dear(Eager):
 
     name = "dear"
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
+    def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
         pure, rho = super().charge(moved, touched, apart)
         return Cost(10 * pure, 100 * rho)
 

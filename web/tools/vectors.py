@@ -36,7 +36,7 @@ from dipp.core.channels import Sign
 from dipp.core.closest import Weights, best_of
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
-from dipp.core.price import Moved
+from dipp.core.price import Reach
 from dipp.core.regions import Regions
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import MAX_LEVEL, SIGNS, WORDS, Question, SensingStep
@@ -304,7 +304,7 @@ class Vectors:
         for number in range(300):
             bits = self.draw.randint(3, 15)
             largest = self.draw.randint(1, min(1023, math.floor(19.9 / math.log(2) * 2**bits)))
-            moved = Moved(self.draw.randint(1, 2 * largest), largest, bits)
+            moved = Reach(self.draw.randint(1, 2 * largest), largest, bits)
             pair, flat = Pairs().charge(moved), Flat().charge(moved)
             yield {
                 "moved": list(moved),

@@ -26,7 +26,7 @@ from dipp.codes.exponential import Searched
 from dipp.core import randomness, selection
 from dipp.core.code import Code, Scored
 from dipp.core.outcomes import Floats, Outcomes
-from dipp.core.price import LEVELS, Cost, Moved, Sensitivity
+from dipp.core.price import LEVELS, Cost, Reach, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 
 Broken = Callable[[Code, StepLayout, Any], Releases]
@@ -224,7 +224,7 @@ def logistic(code: Pairs, scored: Scored) -> Indices:  # noqa: ARG001
 _charge = Pairs.charge
 
 
-def bounded_range(code: Pairs, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
+def bounded_range(code: Pairs, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
     """The price of pairs with ρ = ε²/8, as if their loss ranged over ε only."""
     pure = _charge(code, moved, touched, apart).epsilon
     return Cost(pure, touched * (pure / touched) ** 2 / 8)

@@ -24,7 +24,7 @@ import numpy as np
 from dipp.core import selection
 from dipp.core.code import Floats, Indices, Scored, Tilted
 from dipp.core.outcomes import Outcomes, Share, Sums
-from dipp.core.price import Cost, Moved
+from dipp.core.price import Cost, Reach
 
 
 class Exponential(Tilted):
@@ -50,11 +50,11 @@ class Exponential(Tilted):
         """Make one secure draw for each chunk."""
         return scored.select()
 
-    def eta(self, moved: Moved) -> float:  # noqa: ARG002
+    def eta(self, moved: Reach) -> float:  # noqa: ARG002
         """Return η of the selection, whatever the scores."""
         return selection.ETA
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
+    def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
         """Return the price of the module's text; α is in the units.
 
         Division by 8 is exact, so that sums of ρ round as sums of squares do.

@@ -41,7 +41,7 @@ from dipp.core import randomness, selection
 from dipp.core.channels import Channel, Sign
 from dipp.core.code import INTEGERS, Floats, Indices, Scored, Shared, Tilted
 from dipp.core.outcomes import Outcomes, Share
-from dipp.core.price import Cost, Moved
+from dipp.core.price import Cost, Reach
 from dipp.errors import DippError
 
 MAX_TILT = 20.0
@@ -112,12 +112,12 @@ class Pairs(Tilted):
         """Return the noise of the bits: they are what the candidates have drawn."""
         return shared.noise(indices)
 
-    def eta(self, moved: Moved) -> float:
+    def eta(self, moved: Reach) -> float:
         """Return 2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
         _require_tilt(moved.largest, moved.fraction_bits)
         return _priced(moved).eta
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
+    def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
         """Return the price of the module's text; a coordinate is a chunk of its own, so those of a pixel are apart."""
         if not apart and touched > 1:
             raise DippError("pairs", "each coordinate is a chunk of its own")
@@ -199,7 +199,7 @@ class Price(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _priced(moved: Moved) -> Price:
+def _priced(moved: Reach) -> Price:
     """ε, ρ and η of the module's text, rounded up.
 
     In decimal arithmetic, whose logarithm and exponential are correctly rounded: those of C libraries differ in their

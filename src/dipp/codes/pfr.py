@@ -12,7 +12,7 @@ from fractions import Fraction
 from dipp.codes.ordered import Ordered, OrderedOneShot
 from dipp.core.code import Indices, Scored
 from dipp.core.outcomes import Outcomes
-from dipp.core.price import Cost, Moved
+from dipp.core.price import Cost, Reach
 from dipp.errors import NoCertificateError
 
 NO_CERTIFICATE = ("PFR", "the index is a function of x and the public seed (ε = ∞)", "use another code")
@@ -48,11 +48,11 @@ class Functional(Ordered):
         """The best score wins."""
         return scored.best()
 
-    def eta(self, moved: Moved) -> float:  # noqa: ARG002
+    def eta(self, moved: Reach) -> float:  # noqa: ARG002
         """Raise: there is no price to add to."""
         raise NoCertificateError(*NO_CERTIFICATE)
 
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:  # noqa: ARG002
+    def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:  # noqa: ARG002
         """Raise: no price is finite."""
         raise NoCertificateError(*NO_CERTIFICATE)
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from dipp.core import selection
 from dipp.core.channels import Channel
 from dipp.core.laws import IntegerLaw
-from dipp.core.price import MAX_SLOPE, Moved
+from dipp.core.price import MAX_SLOPE, Reach
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -140,9 +140,9 @@ class Arithmetic:
         return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._largest)
 
     @property
-    def moved(self) -> Moved:
+    def moved(self) -> Reach:
         """How far one coordinate can move a selection, whatever it was and becomes: what codes price."""
-        return Moved(self.sensitivity, self.limit, self.fraction_bits)
+        return Reach(self.sensitivity, self.limit, self.fraction_bits)
 
     def levels(self, x: Floats) -> NDArray[np.int32]:
         """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""

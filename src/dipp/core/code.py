@@ -18,7 +18,7 @@ from dipp.core.chunking import SHUFFLED, Deal
 from dipp.core.columns import CHUNK_SIZE, INDEX_BITS, Column
 from dipp.core.entropy import Model
 from dipp.core.outcomes import Outcomes
-from dipp.core.price import LEVELS, Cost, Moved, Observed, Sensitivity, Terms
+from dipp.core.price import LEVELS, Cost, Observed, Reach, Sensitivity, Terms
 from dipp.errors import DippError, NoCertificateError
 
 if TYPE_CHECKING:
@@ -232,14 +232,14 @@ class BySensitivity(Code):
         return cls()
 
     @abstractmethod
-    def charge(self, moved: Moved, touched: int = 1, apart: bool = True) -> Cost:
+    def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
         """Return what the selections cost a pixel if `touched` of its coordinates take part, each moving them so far.
 
         `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
         """
 
     @abstractmethod
-    def eta(self, moved: Moved) -> float:
+    def eta(self, moved: Reach) -> float:
         """Return η: the nats of that ε that the rounding of the code's tables accounts for, for one coordinate."""
 
     def terms(self, step: CodedStep, channel: Channel) -> Sensitivity:
@@ -254,7 +254,7 @@ class BySensitivity(Code):
         clip, slope, sensitivity, limit = used.clip, None, used.spread, used.spread
         if clip is not None:
             slope, sensitivity, limit = int(used.table.max()), min(used.spread, 2 * clip), min(clip, used.spread)
-        eta = self.eta(Moved(sensitivity, limit, used.fraction_bits))
+        eta = self.eta(Reach(sensitivity, limit, used.fraction_bits))
         return Sensitivity(self.score_alpha, sensitivity, used.fraction_bits, eta, clip, slope)
 
     @classmethod

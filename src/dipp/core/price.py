@@ -51,7 +51,7 @@ class Loss(NamedTuple):
     """Probability that the loss is −ε."""
 
 
-class Moved(NamedTuple):
+class Reach(NamedTuple):
     """How far one coordinate can move a selection, in the step's integers."""
 
     units: int
@@ -145,12 +145,12 @@ class Sensitivity(Terms):
         """α, D and S."""
         return str(self.alpha), str(self.sensitivity), str(self.fraction_bits)
 
-    def moved(self, change: int = LEVELS) -> Moved:
+    def moved(self, change: int = LEVELS) -> Reach:
         """Return how far a coordinate moves a selection if it changes by at most `change` of the 255 levels."""
         largest = self.sensitivity
         if self.clip is not None and self.slope is not None:
             largest = min(self.clip, 2 * self.slope)
-        return Moved(self.units(change), largest, self.fraction_bits)
+        return Reach(self.units(change), largest, self.fraction_bits)
 
     def units(self, change: int) -> int:
         """Return the units by which a coordinate moves a score if it changes by `change` of the 255 levels.

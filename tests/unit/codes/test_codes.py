@@ -21,7 +21,7 @@ from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
-from dipp.core.price import Moved
+from dipp.core.price import Reach
 from dipp.errors import DippError, NoCertificateError
 from experiments.comparisons.channels import Huber, Logistic
 
@@ -71,7 +71,7 @@ def test_epsilon_is_the_integers(channel: Channel) -> None:
 def test_rho_is_a_product_that_rounds_once() -> None:
     """A power function of a C library may differ in the last bit, which readers compare."""
     for units, fraction_bits in ((1282, 4), (1649, 4), (1878, 4), (1147, 6)):
-        price = Flat().charge(Moved(units, units, fraction_bits))
+        price = Flat().charge(Reach(units, units, fraction_bits))
         assert Fraction(price.rho) * 8 == Fraction(float(Fraction(price.epsilon) ** 2))
 
 

@@ -17,7 +17,7 @@ from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness, selection
 from dipp.core.code import BySensitivity, Indices
-from dipp.core.price import Cost, Moved
+from dipp.core.price import Cost, Reach
 from dipp.errors import NoCertificateError
 
 SEED = bytes(range(16))
@@ -84,7 +84,7 @@ def test_what_is_certified_draws_privately(code: BySensitivity) -> None:
 @given(units=st.integers(1, 1 << 20), bits=st.integers(0, 15), touched=st.integers(1, 16))
 def test_charges(code: BySensitivity, units: int, bits: int, touched: int) -> None:
     """t coordinates cost t·ε₁; apart t·ε₁²/8 in ρ, together no more than in one selection: (t·ε₁)²/8."""
-    loss, moved = selection.epsilon(units, bits), Moved(units, units, bits)
+    loss, moved = selection.epsilon(units, bits), Reach(units, units, bits)
     apart, together = (code.charge(moved, touched, apart=apart) for apart in (True, False))
     assert apart == Cost(touched * loss, touched * loss**2 / 8)
     assert together == Cost(touched * loss, (touched * loss) ** 2 / 8)
@@ -95,8 +95,8 @@ def test_charges(code: BySensitivity, units: int, bits: int, touched: int) -> No
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda code: code.eta(Moved(1, 1, 0)),
-        lambda code: code.charge(Moved(1, 1, 0), 1, True),
+        lambda code: code.eta(Reach(1, 1, 0)),
+        lambda code: code.charge(Reach(1, 1, 0), 1, True),
         Functional.require_certified,
     ],
 )

@@ -32,7 +32,7 @@ from dipp.core.arithmetic import Arithmetic, Clip
 from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.laws import SignLaw
 from dipp.core.plan import Coding, Plan
-from dipp.core.price import Moved, Sensitivity
+from dipp.core.price import Reach, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import SensingStep
 from dipp.privacy.ledger import Ledger, Selection
@@ -134,7 +134,7 @@ def law(largest: int, fraction_bits: int) -> Law:
 def record(clip: int, slope: int, fraction_bits: int) -> Selection:
     """Return the record of a step with these integers."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
-    eta = Pairs().eta(Moved(sensitivity, largest, fraction_bits))
+    eta = Pairs().eta(Reach(sensitivity, largest, fraction_bits))
     own = Sensitivity(Fraction(1), sensitivity, fraction_bits, eta, clip, slope)
     return Selection(0, "pairs", own, candidates=2, chunks=1, touched=1, apart=True)
 
@@ -178,7 +178,7 @@ def test_smaller_changes_cost_what_the_worst_pair_loses(
     one = record(clip, slope, fraction_bits)
     largest, units = min(clip, 2 * slope), max(1, round(share * terms(one).sensitivity))
     exact = law(largest, fraction_bits).loss(units)
-    stated = Pairs().charge(Moved(units, largest, fraction_bits)).epsilon
+    stated = Pairs().charge(Reach(units, largest, fraction_bits)).epsilon
     assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(one).eta
 
 
@@ -191,7 +191,7 @@ def test_rho_bounds_every_renyi_divergence(clip: int, slope: int, fraction_bits:
     """D_a ≤ ρ·a at many orders, for all pairs of shifts that are so far apart."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
     units, exact = max(1, round(share * sensitivity)), law(largest, fraction_bits)
-    rho = Pairs().charge(Moved(units, largest, fraction_bits)).rho
+    rho = Pairs().charge(Reach(units, largest, fraction_bits)).rho
     for order in ORDERS:
         assert exact.renyi(units, order) <= rho * order * (1 + 1e-9) + 1e-13
 
@@ -225,7 +225,7 @@ def test_coordinates_that_share_no_draw_lose_rho_each(changed: int) -> None:
         laws = [one.log_law() for one in Pairs().outcomes(scored)]
         return np.array([sum(row) for row in itertools.product(*laws)])
 
-    rho, others = Pairs().charge(Moved(1024, 512, 9)).rho, [-30, 512, 7, -512]
+    rho, others = Pairs().charge(Reach(1024, 512, 9)).rho, [-30, 512, 7, -512]
     one, other = ([end] * changed + others[changed:] for end in (512, -512))
     p, q = law_of(one), law_of(other)
     assert p.shape == (16,)
@@ -249,12 +249,12 @@ def test_prices_add_up_and_ascend(clip: int, slope: int, fraction_bits: int, tou
     clip = min(clip, int(MAX_TILT * 2**fraction_bits / math.log(2)))
     largest, most = min(clip, 2 * slope), 2 * min(clip, slope)
     moves = sorted({1, most // 3 or 1, most // 2 or 1, most})
-    charges = [Pairs().charge(Moved(units, largest, fraction_bits)) for units in moves]
+    charges = [Pairs().charge(Reach(units, largest, fraction_bits)) for units in moves]
     for units, one in zip(moves, charges, strict=True):
-        more = Pairs().charge(Moved(units, largest, fraction_bits), touched)
+        more = Pairs().charge(Reach(units, largest, fraction_bits), touched)
         assert more == (touched * one.epsilon, touched * one.rho)
         assert one.rho <= one.epsilon * math.tanh(one.epsilon / 2) * (1 + 1e-11)
-        eta = Pairs().eta(Moved(units, largest, fraction_bits))
+        eta = Pairs().eta(Reach(units, largest, fraction_bits))
         assert one.rho <= (2 * nats(units, fraction_bits) + 2 * eta) ** 2 / 8 * (1 + 1e-11)
     for less, more in itertools.pairwise(charges):
         assert less.epsilon <= more.epsilon
@@ -263,7 +263,7 @@ def test_prices_add_up_and_ascend(clip: int, slope: int, fraction_bits: int, tou
 
 def test_coordinates_of_a_pixel_are_always_apart() -> None:
     with refused("pairs", "coordinate"):
-        Pairs().charge(Moved(10, 10, 3), touched=2, apart=False)
+        Pairs().charge(Reach(10, 10, 3), touched=2, apart=False)
 
 
 # --- small changes of real pixels ---

@@ -21,7 +21,7 @@ from dipp.core import selection
 from dipp.core.arithmetic import MAX_LEVEL, MIN_LEVEL, Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, LocationChannel, Sign
 from dipp.core.masks import Everywhere, Turns
-from dipp.core.price import Moved
+from dipp.core.price import Reach
 from dipp.errors import NoCertificateError
 from experiments.comparisons.channels import Huber, Logistic
 
@@ -223,7 +223,7 @@ def test_stated_epsilon_is_just_below_the_real_one(channel: Channel, gain: float
         assert stated > touched * (real - 4 * math.log(2) * 2.0**-arithmetic.fraction_bits)
         if arithmetic.fraction_bits < cap:
             assert stated > touched * real * (1 - 1 / MIN_LEVEL)
-        record = Flat(alpha).charge(Moved(arithmetic.sensitivity, arithmetic.limit, arithmetic.fraction_bits), touched)
+        record = Flat(alpha).charge(Reach(arithmetic.sensitivity, arithmetic.limit, arithmetic.fraction_bits), touched)
         assert -1e-14 * stated <= record.epsilon - stated <= 3 * selection.ETA
 
 
