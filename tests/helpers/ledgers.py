@@ -7,7 +7,7 @@ from typing import Any
 
 from dipp.core import chunking
 from dipp.core.plan import Plan
-from dipp.core.price import Observed, Sensitivity
+from dipp.core.price import Sensitivity, StepRecord
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.privacy.ledger import FIELDS, Recorder, Selection
 from helpers.archives import SEED
@@ -26,7 +26,7 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
         if len(touched):
             chunks = chunking.chunks(SEED, number, geometry, count, apart=apart, coordinates=touched)
         table = arithmetic.levels(SIGNAL_OF_PIXEL)
-        used = Observed(
+        used = StepRecord(
             plan.terms(step) if plan.coding.certified else None,
             step.candidates,
             table,

@@ -40,7 +40,7 @@ from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Gaussian, Laplace
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding
-from dipp.core.price import Observed
+from dipp.core.price import StepRecord
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
@@ -453,7 +453,7 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     observe = Recorder.observe
 
-    def keep(self: Recorder, step: int, plan: Any, geometry: Any, images: int, chunks: Any, used: Observed) -> None:
+    def keep(self: Recorder, step: int, plan: Any, geometry: Any, images: int, chunks: Any, used: StepRecord) -> None:
         tables.append((step, np.array(used.table)))
         observe(self, step, plan, geometry, images, chunks, used)
 

@@ -25,7 +25,7 @@ from dipp.codec.pictures import Picture
 from dipp.core.arrays import Array, host
 from dipp.core.closest import Tally, Weights
 from dipp.core.plan import Plan
-from dipp.core.price import Observed, Terms
+from dipp.core.price import StepRecord, Terms
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import Question
 from dipp.errors import DippError, MiscomputedError
@@ -114,11 +114,11 @@ class Selector:
         self._record(layout, used)
         return task
 
-    def _observed(self, layout: StepLayout) -> Observed:
+    def _observed(self, layout: StepLayout) -> StepRecord:
         """Return what is used of the step: its terms, the table A that pixels are looked up in, and the clip."""
         own = layout.arithmetic
         table = own.levels(SIGNAL_OF_PIXEL)
-        return Observed(self._terms(layout), layout.step.candidates, table, own.largest_shift, own.fraction_bits)
+        return StepRecord(self._terms(layout), layout.step.candidates, table, own.largest_shift, own.fraction_bits)
 
     def _terms(self, layout: StepLayout) -> Terms | None:
         """Return the terms by which the step is drawn; None if nothing is certified."""
@@ -129,7 +129,7 @@ class Selector:
         if layout.turn + 1 == layout.step.turns:
             self._record(layout, self.tallies.pop(layout.number).observed)
 
-    def _record(self, layout: StepLayout, used: Observed) -> None:
+    def _record(self, layout: StepLayout, used: StepRecord) -> None:
         """Write down what the ε of the step depends on, as it was used."""
         chunks = layout.all_chunks
         self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)

@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.price import Loss, Observed, Terms, require_whole
+from dipp.core.price import Loss, StepRecord, Terms, require_whole
 from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError
 
@@ -211,9 +211,9 @@ class Tally:
         self.draws += draws
 
     @property
-    def observed(self) -> Observed:
+    def observed(self) -> StepRecord:
         """What a recorder is told; nothing is certified of a tally without draws."""
-        return Observed(self.law, self.law.candidates if self.law else 1, draws=self.draws)
+        return StepRecord(self.law, self.law.candidates if self.law else 1, draws=self.draws)
 
 
 def best_of(scores: NDArray[Any], best: int) -> Integers:

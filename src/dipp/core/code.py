@@ -18,7 +18,7 @@ from dipp.core.chunking import SHUFFLED, Deal
 from dipp.core.columns import CHUNK_SIZE, INDEX_BITS, Column
 from dipp.core.entropy import Model
 from dipp.core.outcomes import Outcomes
-from dipp.core.price import LEVELS, Cost, Observed, Reach, Sensitivity, Terms
+from dipp.core.price import LEVELS, Cost, Reach, Sensitivity, StepRecord, Terms
 from dipp.errors import DippError, NoCertificateError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Code(ABC):
     def terms(self, step: CodedStep, channel: Channel) -> Terms:
         """Return the terms of a planned step."""
 
-    def recorded(self, used: Observed) -> Terms:
+    def recorded(self, used: StepRecord) -> Terms:
         """Return the terms of what the encoder used."""
         if used.terms is None:
             raise NoCertificateError(self.name, "nothing was certified of this draw")
@@ -249,7 +249,7 @@ class BySensitivity(Code):
         eta = self.eta(own.moved)
         return Sensitivity(self.score_alpha, own.sensitivity, own.fraction_bits, eta, own.largest_shift, slope)
 
-    def recorded(self, used: Observed) -> Sensitivity:
+    def recorded(self, used: StepRecord) -> Sensitivity:
         """Return the terms that follow from the table in which pixels were looked up, and from the clip."""
         clip, slope, sensitivity, limit = used.clip, None, used.spread, used.spread
         if clip is not None:

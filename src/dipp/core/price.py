@@ -176,7 +176,7 @@ class Sensitivity(Terms):
         return cls(**{**content, "alpha": Fraction(text)})
 
 
-class Observed(NamedTuple):
+class StepRecord(NamedTuple):
     """What the encoder used in a step."""
 
     terms: Terms | None

@@ -42,7 +42,7 @@ from dipp.core.chunking import Chunks
 from dipp.core.code import Code
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
-from dipp.core.price import LEVELS, Cost, Loss, Observed, Terms, require_whole
+from dipp.core.price import LEVELS, Cost, Loss, StepRecord, Terms, require_whole
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError
@@ -280,7 +280,7 @@ class Recorder:
         self._missing: dict[int, int] = defaultdict(int)
         self._smallest: dict[int, tuple[Geometry, int]] = {}
 
-    def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, used: Observed) -> None:
+    def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, used: StepRecord) -> None:
         """Record a step of some images of one geometry: what was really used, and the chunks.
 
         A coding without a certificate leaves no record. Nothing here depends on the content of an image.
