@@ -59,7 +59,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Question, Step
 from dipp.core.units import Picture
 from dipp.models.components import Pipeline
-from dipp.models.conditioning import OfOneText, Told
+from dipp.models.conditioning import Conditions, OfOneText
 from dipp.models.denoiser import Numbers, torch_device
 from dipp.models.engine import ready
 from dipp.models.evidence import Evidence
@@ -103,7 +103,7 @@ class InHalf(LatentDenoiser):
 class RandomText(OfOneText):
     """A prompt that no text encoder has seen."""
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Told:  # noqa: ARG002
+    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
         """Return random states, of the shape that CLIP's have."""
         return (torch.randn(1, TOKENS, TEXT, generator=torch.Generator().manual_seed(0)).to(device),)
 

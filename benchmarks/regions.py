@@ -21,7 +21,7 @@ from dipp.models import embedded
 from dipp.planning.regions import plan_of_regions
 from dipp.redaction import answers, paint
 from dipp.redaction.outlines import Box, Margin
-from dipp.redaction.regions import Placed, Region
+from dipp.redaction.regions import PlacedRegions, Region
 from dipp.redaction.sources import open_source
 
 SIDES = (32, 64, 128, 256)
@@ -34,7 +34,7 @@ def measured(path: Path, side: int) -> list[float]:
     width, height = source.size
     generator = np.random.default_rng([side, *path.stem.encode()])
     left, top = (int(generator.integers(0, size - side + 1)) for size in (width, height))
-    placed = Placed((Region(Box(left, top, left + side, top + side)),), source.size)
+    placed = PlacedRegions((Region(Box(left, top, left + side, top + side)),), source.size)
     unit, cells = answers.unit_of(source, placed, Margin()), source.cells(placed.mask(Margin()))
     fill = paint.fill(paint.PAINT, str(embedded.FOLDER), "cpu")
     denoiser = answers.denoiser_of(fill, str(embedded.FOLDER), "cpu")

@@ -144,11 +144,11 @@ def test_it_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 def test_regions_that_share_a_cell_or_an_id_are_one_unit() -> None:
     from dipp.redaction.answers import unit_of
     from dipp.redaction.outlines import Box, Margin
-    from dipp.redaction.regions import Placed, Region
+    from dipp.redaction.regions import PlacedRegions, Region
 
     source = sources.open_source(file_of(scene(), "JPEG 4:2:0"))
     boxes = [Region(Box(x, 2, x + 4, 6), id=name) for x, name in ((0, None), (10, "a"), (33, "b"), (70, "a"))]
-    unit = unit_of(source, Placed(tuple(boxes), source.size), Margin())
+    unit = unit_of(source, PlacedRegions(tuple(boxes), source.size), Margin())
     assert unit is not None
     assert [(place.unit, place.left, place.width) for place in unit.places] == [
         (0, 0, 16),

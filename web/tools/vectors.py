@@ -62,7 +62,7 @@ from dipp.redaction.crops import crops
 from dipp.redaction.outlines import Box, Margin, runs
 from dipp.redaction.paint import Painter
 from dipp.redaction.raster import Raster
-from dipp.redaction.regions import Placed, Region
+from dipp.redaction.regions import PlacedRegions, Region
 from dipp.redaction.sources import open_source
 
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
@@ -444,7 +444,7 @@ class Vectors:
     def _regions(self, shape: tuple[int, int], boxes: tuple[tuple[int, ...], ...]) -> Regions:
         """Boxes as a unit, by the code that redacts."""
         source = open_source(png.write(Raster(np.zeros((*shape, 3), np.uint8))))
-        placed = Placed(
+        placed = PlacedRegions(
             tuple(Region(Box(box[0], box[1], box[0] + box[2], box[1] + box[3])) for box in boxes),
             (shape[1], shape[0]),
             1,

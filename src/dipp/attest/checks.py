@@ -37,7 +37,7 @@ REPAINTED = "what lies in the regions follows from their surroundings"
 
 
 @dataclass(frozen=True)
-class Against:
+class Reference:
     """The model that a release is compared with."""
 
     model: str | Path | None = None
@@ -65,7 +65,7 @@ class Checked:
         return {"verified": self.verified, "verified_reason": self.reason}
 
 
-def check(release: Path, against: Against | None = None) -> Checked:
+def check(release: Path, against: Reference | None = None) -> Checked:
     """Check everything about a release that can be computed again.
 
     Args:
@@ -88,7 +88,7 @@ def check(release: Path, against: Against | None = None) -> Checked:
     public, facts, images = _dataset(release) if release.is_dir() else _archive(release)
     if facts["certificate"] is None:
         raise NoCertificateError(str(release), "its coding has no certificate that could be checked")
-    compared = _compare(public, images, against or Against())
+    compared = _compare(public, images, against or Reference())
     reason = f"{FOLLOWS}, {AS_PLANNED if compared else NOT_COMPARED}; {HONEST}"
     return Checked(subject, facts, True if compared else None, reason)
 
@@ -129,7 +129,7 @@ def _dataset(folder: Path) -> Parts:
     return Shard.read(paths[0]).release, facts, images  # `manifest.verify` found the same in all shards
 
 
-def _compare(release: Release, images: Iterable[tuple[Geometry, Integers]], against: Against) -> bool:
+def _compare(release: Release, images: Iterable[tuple[Geometry, Integers]], against: Reference) -> bool:
     """Compare plan and indices with what an encoder makes; return whether there was a model to compare with."""
     model = against.model
     if model is None and verification.made_with_the_embedded_model(release):

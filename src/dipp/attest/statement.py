@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dipp import __version__, files
 from dipp.attest import checks, envelope, keys
-from dipp.attest.checks import Against, Checked
+from dipp.attest.checks import Checked, Reference
 from dipp.data.store import ATTESTATION, MANIFEST, Store, sha256
 from dipp.errors import DippError
 from dipp.privacy.certificate import Certificate
@@ -85,7 +85,7 @@ def sign(
     key: Path,
     output: Path | None = None,
     expires: datetime | None = None,
-    against: Against | None = None,
+    against: Reference | None = None,
     *,
     overwrite: bool = False,
 ) -> Path:
@@ -146,7 +146,7 @@ def _signed_by(place: Path, signer: Ed25519PublicKey) -> bool:
     return True
 
 
-def verify(release: Path, key: Path, attestation: Path | None = None, against: Against | None = None) -> Attestation:
+def verify(release: Path, key: Path, attestation: Path | None = None, against: Reference | None = None) -> Attestation:
     """Check that the owner of a key has signed exactly this release, and that the statement follows from it.
 
     Args:

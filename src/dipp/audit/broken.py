@@ -22,7 +22,7 @@ from dipp.audit.neighbours import Pixels
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.codes import Pairs
-from dipp.codes.exponential import Searched
+from dipp.codes.exponential import SearchOutcomes
 from dipp.core import randomness, selection
 from dipp.core.code import Code, Scored
 from dipp.core.outcomes import Floats, Outcomes
@@ -135,7 +135,7 @@ def float32_law(chunk: Outcomes) -> Floats:
     largest of these, it beats the best of the others with the smallest. Which candidates can win depends on the image:
     an outcome that is possible for only one of two neighbours has an infinite loss.
     """
-    assert isinstance(chunk, Searched)  # noqa: S101 - for the type checker
+    assert isinstance(chunk, SearchOutcomes)  # noqa: S101 - for the type checker
     nats = (chunk.scores * (math.log(2) * 2.0**-chunk.fraction_bits)).astype(np.float32)
     ends = (np.array([0.5, (1 << FLOAT_BITS) - 0.5]) / (1 << FLOAT_BITS)).astype(np.float64)
     least, most = (-np.log(-np.log(ends))).astype(np.float32)

@@ -84,7 +84,7 @@ class Normalised(Unrecorded):
 
 
 @dataclass(frozen=True, eq=False)
-class Tied(Blocks):
+class TiedBlocks(Blocks):
     """Blocks whose equal scores are ranked by the content of the next block."""
 
     def nearest(self, count: int) -> Indices:
@@ -102,7 +102,7 @@ class TiedByNext(Unrecorded):
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the same blocks, ranked so."""
-        return Tied(**vars(super().blocks(layout, x_hat)))
+        return TiedBlocks(**vars(super().blocks(layout, x_hat)))
 
 
 def _light(asked: Blocks) -> bool:

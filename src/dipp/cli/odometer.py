@@ -16,7 +16,7 @@ from dipp.errors import DippError
 if TYPE_CHECKING:
     from dipp.core.geometry import Geometry
     from dipp.core.unit import Size
-    from dipp.odometer import Entry, Odometer, Spent
+    from dipp.odometer import Odometer, PastRelease, Spent
 
 LISTED = 20
 """Pictures that are listed, at most, and releases: those with the largest sums, and the latest."""
@@ -103,23 +103,23 @@ def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, siz
     return {"place": str(found.folder), "pictures": items}
 
 
-def _of_hidden(entries: list[Entry], size: Size) -> dict[str, Any]:
+def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
     """What an object pays that lies in pixels which every release without a certificate has hidden.
 
     Such a release is the same whatever those pixels show, so the prices of all others add up.
     """
     from dipp.odometer import prices
 
-    certified = [prices.Released(one.unit, one.epsilon, one.rho) for one in entries if math.isfinite(one.epsilon)]
+    certified = [prices.ReleasePrice(one.unit, one.epsilon, one.rho) for one in entries if math.isfinite(one.epsilon)]
     return prices.of_object(certified, size)._asdict()
 
 
-def _prices(entries: list[Entry], geometry: Geometry) -> dict[str, Any]:
+def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
     """What the releases of a picture add up to: for one unit of each kind, for squares, and for all of the picture."""
     from dipp.odometer import prices
     from dipp.privacy.certificate import WINDOWS
 
-    releases = [prices.Released(entry.unit, entry.epsilon, entry.rho) for entry in entries]
+    releases = [prices.ReleasePrice(entry.unit, entry.epsilon, entry.rho) for entry in entries]
     units = list(dict.fromkeys(entry.unit for entry in entries))
     by_unit = {unit: [release for release in releases if release.unit == unit] for unit in units}
     return {

@@ -19,7 +19,7 @@ from dipp.models.denoiser import DEVICES
 from dipp.models.embedded import FOLDER
 
 if TYPE_CHECKING:
-    from dipp.attest.checks import Against
+    from dipp.attest.checks import Reference
     from dipp.odometer import Meter
 
 EMBEDDED = str(FOLDER)
@@ -209,11 +209,11 @@ class ComparedOptions:
         """Whether a model or a table was named."""
         return self.model is not None or self.calibration is not None
 
-    def against(self) -> Against:
+    def against(self) -> Reference:
         """Return what a release is compared with."""
-        from dipp.attest.checks import Against
+        from dipp.attest.checks import Reference
 
-        return Against(self.model, self.calibration)
+        return Reference(self.model, self.calibration)
 
 
 def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:

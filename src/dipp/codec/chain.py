@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.codec import questions
 from dipp.codec.pictures import Pixels
-from dipp.codec.questions import Asked
+from dipp.codec.questions import RoundCandidates
 from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
@@ -72,7 +72,7 @@ class StepLayout:
     """The chunks of all rounds of the step."""
     picture: Geometry
     """Geometry of the picture."""
-    asked: Asked | None
+    asked: RoundCandidates | None
     """The candidates of a question; None for steps of other kinds."""
 
     @functools.cached_property

@@ -34,7 +34,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RoundCandidates:
     """The public candidates of one round of a question."""
 
     candidates: Floats
@@ -53,13 +53,13 @@ class Asked:
         return np.where(drawn < 0.5, np.float32(-1), np.float32(1)).reshape(count, dims)
 
 
-def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -> Asked:
+def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -> RoundCandidates:
     """Return the candidates of a round of step `number`: words of the model's books, or random signs."""
     step: Question = plan.steps[number]
     if step.candidate == SIGNS:
         signs = _signs(seed, number, step.candidates, BLOCK**2 * denoiser.channels)
         flipped = randomness.stream(seed, 0, number, "question/flips")
-        return Asked(signs, np.float32(step.scale) * signs, flipped)
+        return RoundCandidates(signs, np.float32(step.scale) * signs, flipped)
     if denoiser.books is None:
         raise DippError(
             "words", "the model has none, which units larger than a pixel need", "make them with `dipp words`"
@@ -70,7 +70,7 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
         raise DippError(
             "words", f"those of the model are not for {denoiser.channels} channels", "make them with `dipp words`"
         )
-    return Asked(book.words, _meanings(book, step.weights))
+    return RoundCandidates(book.words, _meanings(book, step.weights))
 
 
 def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
@@ -119,7 +119,13 @@ def slots(chunks: Chunks, geometry: Geometry) -> Integers:
 
 
 def blocks(
-    residuals: Any, chunks: Chunks, first: int, geometry: Geometry, candidates: Asked, weights: Weights, tally: Tally
+    residuals: Any,
+    chunks: Chunks,
+    first: int,
+    geometry: Geometry,
+    candidates: RoundCandidates,
+    weights: Weights,
+    tally: Tally,
 ) -> Blocks:
     """Return the blocks of some pictures, to be asked.
 
@@ -153,7 +159,7 @@ def content(residuals: Any, chunks: Chunks, geometry: Geometry) -> tuple[Any, Fl
     return padded[:, source].reshape(images * chunks.count, dims), present
 
 
-def observed(indices: Integers, chunks: Chunks, first: int, geometry: Geometry, candidates: Asked) -> Floats:
+def observed(indices: Integers, chunks: Chunks, first: int, geometry: Geometry, candidates: RoundCandidates) -> Floats:
     """Return what indices mean for each coordinate of the blocks: images × coordinates in the order of the chunks."""
     values = candidates.meanings[indices.reshape(-1, chunks.count)]
     flips = candidates.flips(first, chunks.count)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dipp.codec import questions
 from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.pictures import Pixels
-from dipp.codec.questions import Asked
+from dipp.codec.questions import RoundCandidates
 from dipp.codec.trajectory import Trajectory
 from dipp.core.arrays import Array, host
 from dipp.core.geometry import Geometry
@@ -32,7 +32,7 @@ FALL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Told(Trajectory):
+class RegionAnswers(Trajectory):
     """The coarse pictures of regions, one below the other, as far as they are known."""
 
     plan: Plan
@@ -45,7 +45,7 @@ class Told(Trajectory):
         rows, columns, channels = self._grid(0).shape
         return self.denoiser.placed(np.zeros((1, channels, rows, columns), np.float32))
 
-    def asked(self, seed: bytes, number: int, turn: int) -> Asked:
+    def asked(self, seed: bytes, number: int, turn: int) -> RoundCandidates:
         """Return the candidates of a question: words of the model's books, or random signs."""
         return questions.asked(self.plan, self.denoiser, seed, number, turn)
 

@@ -106,11 +106,11 @@ class Closest(Code):
     def outcomes(self, scored: Any) -> list[Outcomes]:
         """Return the law of the index of each block."""
         terms: Weights = scored.terms
-        return [Drawn(tuple(best), terms) for best in scored.nearest(terms.best).tolist()]
+        return [DrawOutcomes(tuple(best), terms) for best in scored.nearest(terms.best).tolist()]
 
 
 @dataclass(frozen=True)
-class Drawn(Outcomes):
+class DrawOutcomes(Outcomes):
     """The outcomes of one draw."""
 
     best: tuple[int, ...]

@@ -76,7 +76,7 @@ class Exponential(Tilted):
 
     def outcomes(self, scored: Scored) -> list[Outcomes]:
         """Return the law of each selection."""
-        return [Searched(scores, scored.fraction_bits) for scores in scored.scores()]
+        return [SearchOutcomes(scores, scored.fraction_bits) for scores in scored.scores()]
 
     def log_weights(self, scored: Scored) -> Floats:
         """Return the scores in nats."""
@@ -84,7 +84,7 @@ class Exponential(Tilted):
 
 
 @dataclass(frozen=True, eq=False)
-class Searched(Outcomes):
+class SearchOutcomes(Outcomes):
     """The outcomes of a selection among scored candidates."""
 
     scores: selection.Scores

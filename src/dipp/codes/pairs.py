@@ -190,7 +190,7 @@ def _nats(units: int, fraction_bits: int) -> float:
     return units * math.log(2) * 2.0**-fraction_bits
 
 
-class Price(NamedTuple):
+class CoordinatePrice(NamedTuple):
     """What one coordinate pays."""
 
     epsilon: float
@@ -199,7 +199,7 @@ class Price(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _priced(moved: Reach) -> Price:
+def _priced(moved: Reach) -> CoordinatePrice:
     """ε, ρ and η of the module's text, rounded up.
 
     In decimal arithmetic, whose logarithm and exponential are correctly rounded: those of C libraries differ in their
@@ -213,4 +213,4 @@ def _priced(moved: Reach) -> Price:
         pure = ((one + (2 * v).exp()).ln() - (one + (2 * (v - d)).exp()).ln()) * UP + eta
         grown = pure.exp()
         rho = min((2 * d + 2 * eta) ** 2 / 8, pure * (grown - 1) / (grown + 1)) * UP
-        return Price(float(pure), float(rho), float(eta))
+        return CoordinatePrice(float(pure), float(rho), float(eta))

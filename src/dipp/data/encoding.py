@@ -15,7 +15,7 @@ from dipp.core.window import Window
 from dipp.data.purpose import Purpose
 from dipp.data.sources import Content, Record, Source
 from dipp.data.subjects import BySubject
-from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
+from dipp.data.worker import Job, Progress, SeenPicture, Task, Worker, quiet
 from dipp.errors import DippError, MiscomputedError
 from dipp.format.header import release_from_bytes, release_to_bytes
 from dipp.format.release import Release
@@ -51,7 +51,7 @@ class EncodeTask(Task):
         return Encoder(job, self, progress=progress)
 
 
-class _Told(watch.Share):
+class _ProgressWatch(watch.ShareWatch):
     """Tells of images, in parts, as they are encoded."""
 
     def __init__(self, tell: Callable[[float], None]) -> None:
@@ -132,7 +132,7 @@ class Encoder(Worker["Picture"]):
         def flush(geometry: Geometry) -> None:
             batch = waiting.pop(geometry)
             numbers = [job.number(record.position) for record, _ in batch]
-            with watch.watching(_Told(self.progress)):
+            with watch.watching(_ProgressWatch(self.progress)):
                 chain = Chain.of_pictures(codec.plan, codec.denoiser, self.task.release.seed, geometry)
                 rows, _ = encode_batch(chain, [picture for _, picture in batch], numbers, recorder)
             for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
@@ -239,7 +239,7 @@ class Encoding(Purpose):
         assert isinstance(task, EncodeTask)  # noqa: S101 - `task` made it
         return Encoder(job, task, self.codec)
 
-    def charge(self, meter: Meter, seen: Seen[Picture], name: str) -> Charge:
+    def charge(self, meter: Meter, seen: SeenPicture[Picture], name: str) -> Charge:
         """Return the row of a picture: its mark, and what its file costs."""
         from dipp.codec.charging import losses
 

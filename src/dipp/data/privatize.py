@@ -41,7 +41,7 @@ from dipp.data.sources import Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.subjects import BySubject
 from dipp.data.survey import FILE, Sight, Survey
-from dipp.data.worker import Job, Seen
+from dipp.data.worker import Job, SeenPicture
 from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
 from dipp.models.hub import HUB_ID
@@ -256,7 +256,7 @@ class _Call:
         conduct, worker = self.conduct, self.purpose.worker(job)
         decode = conduct.meter is not None or self.single or conduct.strict or self.purpose.surveys
 
-        def seen() -> Iterator[Seen[Any]]:
+        def seen() -> Iterator[SeenPicture[Any]]:
             conduct.watcher.surveying(len(job.source))
             try:
                 with job.survey.writing() as add:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dipp.data.contents import Contents
 from dipp.data.sources import Source
-from dipp.data.worker import Job, Seen, Task, Worker
+from dipp.data.worker import Job, SeenPicture, Task, Worker
 from dipp.odometer import Charge, Meter
 
 
@@ -53,7 +53,7 @@ class Purpose(ABC):
         """Return a worker of this process."""
 
     @abstractmethod
-    def charge(self, meter: Meter, seen: Seen[Any], name: str) -> Charge:
+    def charge(self, meter: Meter, seen: SeenPicture[Any], name: str) -> Charge:
         """Return the row of the odometer for a picture that will be released."""
 
     @abstractmethod

@@ -31,7 +31,7 @@ from dipp.data.listing import Files
 from dipp.data.purpose import Purpose
 from dipp.data.redacted import Listed, Listing
 from dipp.data.sources import Content, Source
-from dipp.data.worker import Job, Progress, Seen, Task, Worker, quiet
+from dipp.data.worker import Job, Progress, SeenPicture, Task, Worker, quiet
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter
 from dipp.redaction import charging, formats, paint, tracks
@@ -81,7 +81,7 @@ class RedactWorker(Worker[Prepared]):
         super().__init__(job, progress)
         self.task = task
 
-    def survey(self, decode: bool) -> Iterator[Seen[Prepared]]:
+    def survey(self, decode: bool) -> Iterator[SeenPicture[Prepared]]:
         """Yield every picture; of several that would be released under one name, all but the first are bad."""
         names: set[bytes] = set()
         for seen in super().survey(decode):
@@ -90,7 +90,7 @@ class RedactWorker(Worker[Prepared]):
                 key = hashlib.blake2b(seen.picture.name.casefold().encode(), digest_size=16).digest()
                 if key in names:
                     self.require_lenient(seen.record.position, SAME_NAME)
-                    yield Seen(seen.record, None, SAME_NAME, None)
+                    yield SeenPicture(seen.record, None, SAME_NAME, None)
                     continue
                 names.add(key)
             yield seen
@@ -235,7 +235,7 @@ class Redacting(Purpose):
         """Return a worker of this process."""
         return job.worker()
 
-    def charge(self, meter: Meter, seen: Seen[Prepared], name: str) -> Charge:
+    def charge(self, meter: Meter, seen: SeenPicture[Prepared], name: str) -> Charge:
         """Return the row of a picture: everything that is not hidden is released as it is."""
         picture = seen.picture
         assert picture is not None  # noqa: S101 - the caller has looked

@@ -95,7 +95,7 @@ class Job:
         return position if self.bad is None else position - bisect_left(self.bad, position)
 
 
-class Seen(NamedTuple, Generic[Decoded]):
+class SeenPicture(NamedTuple, Generic[Decoded]):
     """A picture of the source as a worker has read it."""
 
     record: Record
@@ -131,7 +131,7 @@ class Worker(ABC, Generic[Decoded]):
     def decoded(self, position: int, content: Content) -> tuple[Decoded | None, str]:
         """Return a picture that can be released, or None and what is wrong with it."""
 
-    def survey(self, decode: bool) -> Iterator[Seen[Decoded]]:
+    def survey(self, decode: bool) -> Iterator[SeenPicture[Decoded]]:
         """Yield every picture of the source, in order; nothing is released.
 
         Args:
@@ -151,12 +151,12 @@ class Worker(ABC, Generic[Decoded]):
         if self.job.strict:
             raise DippError("src", f"{self.job.source.name(position)}: {problem}")
 
-    def pictures(self, shard: int, *, decode: bool = True) -> Iterator[Seen[Decoded]]:
+    def pictures(self, shard: int, *, decode: bool = True) -> Iterator[SeenPicture[Decoded]]:
         """Yield the pictures of a shard."""
         job, positions = self.job, self.job.positions(shard)
         sights = job.survey.read(positions.start, positions.stop) if job.survey.done else repeat(None)
 
-        def read(some: list[tuple[Record, Sight | None]]) -> list[Seen[Decoded]]:
+        def read(some: list[tuple[Record, Sight | None]]) -> list[SeenPicture[Decoded]]:
             return [self._seen(record, sight, decode) for record, sight in some]
 
         records = zip(job.source.read(positions.start, positions.stop), sights, strict=False)
@@ -165,21 +165,21 @@ class Worker(ABC, Generic[Decoded]):
             for made in _ahead(pool, read, _lists(records, self.together), 2 * readers):
                 yield from made
 
-    def _seen(self, record: Record, sight: Sight | None, decode: bool) -> Seen[Decoded]:
+    def _seen(self, record: Record, sight: Sight | None, decode: bool) -> SeenPicture[Decoded]:
         """Return a picture, or the problem with it; raise if it has changed and these are not skipped."""
         content, problem = record.content, record.problem
         record = record._replace(content=None)
         if sight is not None and sight.problem:
-            return Seen(record, None, sight.problem, None)
+            return SeenPicture(record, None, sight.problem, None)
         found = None if content is None else survey.digest(content)
         if problem == CHANGED or (sight is not None and found != sight.digest):
             if not self.job.skip_changed or self.job.bad is not None:
                 raise self._changed(record.position)
-            return Seen(record, None, CHANGED, None)
+            return SeenPicture(record, None, CHANGED, None)
         if content is None or problem:
-            return Seen(record, None, problem or "there is no picture", None)
+            return SeenPicture(record, None, problem or "there is no picture", None)
         picture, problem = self.decoded(record.position, content) if decode else (None, "")
-        return Seen(record, picture, problem, None if problem else found)
+        return SeenPicture(record, picture, problem, None if problem else found)
 
     def _changed(self, position: int) -> DippError:
         """Return the error about a picture that has changed since the survey, or since the source was listed."""

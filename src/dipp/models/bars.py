@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from dipp.models.watch import Share, watching
+from dipp.models.watch import ShareWatch, watching
 
 LOGGER = logging.getLogger("dipp")
 TIMED = 1 << 20
@@ -38,7 +38,7 @@ def _bars() -> Progress:
     return Progress(*columns, state, console=console(), disable=not console().is_terminal)
 
 
-class PictureBar(Share):
+class PictureBar(ShareWatch):
     """A progress bar over the pixels of all pictures; every step of a picture moves it on, and every tile of a step."""
 
     def __init__(self, name: str, sizes: Sequence[int]) -> None:
@@ -143,7 +143,7 @@ def shown(
             bar.finish()
 
 
-class Counter(Share):
+class Counter(ShareWatch):
     """A progress bar over the pixels that the network predicts; where there is no terminal, a line for each part."""
 
     def __init__(self, name: str, pixels: int) -> None:

@@ -18,9 +18,9 @@ from dipp.models.components import ZEROS, Pipeline
 if TYPE_CHECKING:
     import torch
 
-    Told = tuple[torch.Tensor, ...]
+    Conditions = tuple[torch.Tensor, ...]
 else:
-    Told = tuple
+    Conditions = tuple
 
 GUIDANCE = 0.0
 """What FLUX.1-dev is told of guidance: as by the public program of DiffC, none."""
@@ -41,12 +41,12 @@ class Conditioning(ABC):
         """Number that must divide both sides of the latents."""
         return self.packs
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Told:  # noqa: ARG002
+    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
         """Return what the network is told of a prompt, one row each; by default nothing."""
         return ()
 
     @abstractmethod
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Told, factor: int) -> torch.Tensor:
+    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:
         """Return the output of the network.
 
         Args:
@@ -69,7 +69,7 @@ class Unconditional(Conditioning):
         """Two to the number of halvings."""
         return 1 << self.halvings
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Told, factor: int) -> torch.Tensor:  # noqa: ARG002
+    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
         """Return the output."""
         found: torch.Tensor = network(state, _times(state, time), return_dict=False)[0]
         return found
@@ -80,11 +80,11 @@ class OfOneText(Conditioning):
 
     parts = ("text_encoder", "tokenizer")
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Told:
+    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
         """Return the states of the text encoder."""
         return (prompts.last_states(pipeline, prompt, device),)
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Told, factor: int) -> torch.Tensor:  # noqa: ARG002
+    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
         """Return the output."""
         (states,) = _rows(told, len(state))
         found: torch.Tensor = network(state, _times(state, time), states, return_dict=False)[0]
@@ -96,14 +96,14 @@ class OfTwoTexts(Conditioning):
 
     parts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Told:
+    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
         """Return states and pooled output; zeros for an empty prompt, if the pipeline says so."""
         states, pooled = prompts.states_of_two(pipeline, prompt, device)
         if not prompt and pipeline.index.get(ZEROS):
             return states.new_zeros(states.shape), pooled.new_zeros(pooled.shape)
         return states, pooled
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Told, factor: int) -> torch.Tensor:
+    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:
         """Return the output."""
         states, pooled = _rows(told, len(state))
         size = [factor * side for side in state.shape[2:]]
@@ -120,11 +120,11 @@ class Flux(Conditioning):
     parts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
     packs = 2
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Told:
+    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
         """Return CLIP's pooled output and the states of T5."""
         return prompts.pooled_and_t5(pipeline, prompt, device)
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Told, factor: int) -> torch.Tensor:  # noqa: ARG002
+    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
         """Return the output, unpacked."""
         pooled, states = _rows(told, len(state))
         height, width = (side // 2 for side in state.shape[2:])
@@ -164,7 +164,7 @@ def places(height: int, width: int, like: torch.Tensor) -> torch.Tensor:
     return found.reshape(-1, 3)
 
 
-def _rows(told: Told, count: int) -> Told:
+def _rows(told: Conditions, count: int) -> Conditions:
     """Return the same conditions for each of `count` states."""
     return tuple(one.expand(count, *one.shape[1:]) for one in told)
 

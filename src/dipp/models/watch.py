@@ -59,7 +59,7 @@ def predicted(pixels: int) -> None:
         watch.predicted(pixels)
 
 
-class Share:
+class ShareWatch:
     """A watch that adds up the share of each batch of images that is done."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ what is charged, with its promises; `database` is the file that holds it; `meter
 with a limit.
 """
 
-from dipp.odometer.accounts import Charge, Entry, LimitError, Odometer, Reading, Spent, fresh_release
+from dipp.odometer.accounts import Charge, LimitError, Odometer, PastRelease, Reading, Spent, fresh_release
 from dipp.odometer.meter import Meter
 
-__all__ = ["Charge", "Entry", "LimitError", "Meter", "Odometer", "Reading", "Spent", "fresh_release"]
+__all__ = ["Charge", "LimitError", "Meter", "Odometer", "PastRelease", "Reading", "Spent", "fresh_release"]

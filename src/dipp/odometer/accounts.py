@@ -101,7 +101,7 @@ class Charge(NamedTuple):
     """The pixels that a redaction has hidden (`redaction.charging`); everything else was released as it is."""
 
 
-class Entry(NamedTuple):
+class PastRelease(NamedTuple):
     """A release of a picture."""
 
     release: str
@@ -266,7 +266,7 @@ class Odometer:
             row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
         return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else replace(Spent(*row), size=size)
 
-    def history(self, picture: bytes) -> list[Entry]:
+    def history(self, picture: bytes) -> list[PastRelease]:
         """The releases of a picture, in the order of time."""
         with connected(self.folder) as database:
             rows = database.execute(
@@ -274,7 +274,7 @@ class Odometer:
                 "WHERE picture = ? ORDER BY number, image",
                 (picture,),
             )
-            return [Entry(*row)._replace(unit=units.from_dict(json.loads(row[-1]))) for row in rows]
+            return [PastRelease(*row)._replace(unit=units.from_dict(json.loads(row[-1]))) for row in rows]
 
     def hidden(self, picture: bytes) -> list[bytes | None]:
         """Return what each release of a picture without a certificate has hidden; None is nothing."""

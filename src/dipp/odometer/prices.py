@@ -36,7 +36,7 @@ class Price(NamedTuple):
     rho: float
 
 
-class Released(NamedTuple):
+class ReleasePrice(NamedTuple):
     """The price of one release for any one unit."""
 
     unit: Unit
@@ -44,7 +44,7 @@ class Released(NamedTuple):
     rho: float
 
 
-def of_units(release: Released, count: int) -> Price:
+def of_units(release: ReleasePrice, count: int) -> Price:
     """Return what a release costs any `count` of its units together, rounded up."""
     unit, epsilon, rho = release
     if count == 1 or math.isinf(epsilon):
@@ -55,19 +55,19 @@ def of_units(release: Released, count: int) -> Price:
     return Price(pure, min(conversions.group_zcdp(rho, count), conversions.zcdp_of_pure(pure)))
 
 
-def of_object(releases: Iterable[Released], size: Size) -> Price:
+def of_object(releases: Iterable[ReleasePrice], size: Size) -> Price:
     """Return what releases cost any object of a size together, rounded up."""
     return _total(of_units(release, release.unit.met(*size)) for release in releases)
 
 
-def of_picture(releases: Iterable[Released], geometry: Geometry) -> Price:
+def of_picture(releases: Iterable[ReleasePrice], geometry: Geometry) -> Price:
     """Return what releases cost everything in a picture together, rounded up."""
     return _total(of_units(release, release.unit.count(geometry)) for release in releases)
 
 
 def of_row(epsilon: float, rho: float, unit: str, size: Size) -> Price:
     """Return what a release costs an object of a size, with the unit as the database has it."""
-    return of_units(Released(_unit(unit), epsilon, rho), _met(unit, size))
+    return of_units(ReleasePrice(_unit(unit), epsilon, rho), _met(unit, size))
 
 
 def spelt(unit: Unit) -> str:

@@ -60,7 +60,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReleasedFile:
     """A file of the release."""
 
     name: str
@@ -76,7 +76,7 @@ class Released:
     words: Words
     facts: dict[str, Any]
     """The facts that `dipp info --json` prints."""
-    parts: tuple[Part, ...]
+    parts: tuple[ReleasedFile, ...]
     is_dataset: bool
     """A folder of shards, and not a single archive."""
     unprotected: str
@@ -92,7 +92,7 @@ class Released:
                 facts = store.read_manifest(place)
                 _ = [facts[name] for name in NEEDED]
                 entries = store.shard_entries(facts)
-                parts = tuple(Part(name, int(one["bytes"]), str(one["sha256"])) for name, one in entries)
+                parts = tuple(ReleasedFile(name, int(one["bytes"]), str(one["sha256"])) for name, one in entries)
                 return cls(words, facts, parts, True, str(facts["not_hidden"]), day)._named(place.resolve().name)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DippError):
@@ -100,7 +100,7 @@ class Released:
             raise DippError(str(place), "its manifest is damaged", "get it again") from None
         reader = f"(read by {__version__}; the file does not say which version wrote it)"
         facts = {**archive.open(place).facts(), "dipp": reader, "labels": None}
-        part = Part(place.name, place.stat().st_size, store.sha256(place))
+        part = ReleasedFile(place.name, place.stat().st_size, store.sha256(place))
         return cls(words, facts, (part,), False, manifest.not_hidden(False, facts["grey"] > 0), day)._named(place.name)
 
     def _named(self, name: str) -> Released:

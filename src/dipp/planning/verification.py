@@ -36,7 +36,7 @@ from dipp.planning.planner import short_floats
 from dipp.planning.presets import PRESETS
 from dipp.planning.questions import CODING, step_of, table
 from dipp.planning.residuals import Residuals
-from dipp.planning.sensing import CLIPS, CODES
+from dipp.planning.sensing import CLIPS, SENSING_CODES
 from dipp.planning.table import ErrorTable
 from dipp.planning.tilts import deviation, gain
 
@@ -84,7 +84,7 @@ def _check_sensing(release: Release, costs: ErrorTable, model: str | Path) -> No
     plan = release.plan
     if costs.residuals is None:
         raise DippError("calibration", "made before there was sensing", "make it anew with `dipp calibrate`")
-    if plan.code not in CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
+    if plan.code not in SENSING_CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
         raise _no_preset(plan.coding)
     check_gains(release, costs.residuals)
 

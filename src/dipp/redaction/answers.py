@@ -25,14 +25,14 @@ from dipp.core.regions import Place, Regions
 from dipp.errors import DippError
 from dipp.redaction.outlines import Margin, Mask
 from dipp.redaction.paint import Fill, Painter, Pasted
-from dipp.redaction.regions import Placed
+from dipp.redaction.regions import PlacedRegions
 from dipp.redaction.sources import Source, open_source
 
 if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 
-def unit_of(source: Source, placed: Placed, margin: Margin) -> Regions | None:
+def unit_of(source: Source, placed: PlacedRegions, margin: Margin) -> Regions | None:
     """Return the regions of a picture as a unit: a place for each; None if there are none."""
     masks = [source.covered(source.cells(one.mask(margin))) for one in placed.each()]
     if not masks:

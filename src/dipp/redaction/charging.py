@@ -26,7 +26,7 @@ COMMAND = "redact"
 
 
 @dataclass(frozen=True)
-class Left:
+class Remainder:
     """What all releases of a picture without a certificate leave hidden."""
 
     releases: int
@@ -85,7 +85,7 @@ def row(meter: Meter, number: int, name: str, content: bytes, source: Source, ma
     return Charge(number, mark, loss, loss, name if meter.names else None, hidden=packed(mask))
 
 
-def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Left | None:
+def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Remainder | None:
     """Return what is still hidden of a picture; None if nothing of it was ever released without a certificate.
 
     Args:
@@ -100,9 +100,9 @@ def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Left | Non
     if len(masks) == len(rows) and now is not None:
         masks.append(now)
     if len(masks) < len(rows) or len({mask.shape for mask in masks}) != 1:
-        return Left(len(rows), 0, 0.0)
+        return Remainder(len(rows), 0, 0.0)
     common = np.logical_and.reduce(masks)
-    return Left(len(rows), int(common.sum()), float(common.mean()))
+    return Remainder(len(rows), int(common.sum()), float(common.mean()))
 
 
 def packed(mask: Mask) -> bytes:

@@ -29,7 +29,7 @@ from dipp.redaction import answers, paint
 from dipp.redaction.formats import own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.outlines import Margin, Mask, mask_of_runs, runs
-from dipp.redaction.regions import Placed, Region
+from dipp.redaction.regions import PlacedRegions, Region
 from dipp.redaction.sources import Source, open_source
 
 FORMAT, VERSION = "dipp redaction", 1
@@ -58,7 +58,7 @@ class Record:
         name: str,
         content: bytes,
         source: Source,
-        placed: Placed,
+        placed: PlacedRegions,
         cells: Mask,
         *,
         margin: Margin,
@@ -211,7 +211,7 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     about = File(Path(path.name), b"")
     regions = tuple(own.region(about, entry) for entry in facts["regions"])
     margin = Margin(float(facts["margin"]["pixels"]), float(facts["margin"]["share"]))
-    cells = source.cells(Placed(regions, source.size, int(facts["turned"])).mask(margin))
+    cells = source.cells(PlacedRegions(regions, source.size, int(facts["turned"])).mask(margin))
     hidden = facts["hidden"]
     same = np.array_equal(cells, mask_of_runs(hidden["runs"], *cells.shape))
     if not same or hidden["pixels"] != int(source.covered(cells).sum()):
@@ -219,7 +219,7 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     promised, archive = facts["certificate"], None
     if "answers" in facts:
         archive = answers.read(facts["answers"])
-        placed = Placed(regions, source.size, int(facts["turned"]))
+        placed = PlacedRegions(regions, source.size, int(facts["turned"]))
         if archive.release.plan.unit != answers.unit_of(source, placed, margin):
             raise DippError(path.name, "the record's answers are about other regions", "do not trust it")
     wanted = certificate(regions, (), archive)

@@ -27,7 +27,7 @@ from dipp.redaction import answers, charging, formats, paint, tracks
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.outlines import Box, Margin, Mask, Pixels
 from dipp.redaction.record import Record, beside
-from dipp.redaction.regions import Declared, Placed, Region
+from dipp.redaction.regions import Declared, PlacedRegions, Region
 from dipp.redaction.sources import Source, open_source
 
 LOGGER = logging.getLogger("dipp")
@@ -104,7 +104,7 @@ class Opened:
     """A picture that was opened, and what is to be hidden in it."""
 
     source: Source
-    placed: Placed
+    placed: PlacedRegions
     cells: Mask
     """(rows, columns): which cells of the source are hidden."""
 

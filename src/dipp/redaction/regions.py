@@ -1,7 +1,7 @@
 """Regions: what is to be hidden in a picture, and which of its pixels are meant (`outlines`).
 
-Outlines lie in a picture as it is stored or as a viewer turns it by its EXIF orientation. `Placed.mask` gives pixels
-as they are stored.
+Outlines lie in a picture as it is stored or as a viewer turns it by its EXIF orientation. `PlacedRegions.mask` gives
+pixels as they are stored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Declared:
         kept = tuple(region for region in self.regions if region.kind in wanted)
         return Declared(kept, self.size, self.relative, self.source, self.oriented)
 
-    def placed(self, size: Size, orientation: int, oriented: bool | None) -> Placed:
+    def placed(self, size: Size, orientation: int, oriented: bool | None) -> PlacedRegions:
         """Return the regions in pixels of a picture of this size.
 
         Args:
@@ -92,7 +92,7 @@ class Declared:
                     "multiply them by both, or declare a larger box",
                 )
             regions.append(Region(outline, region.kind, region.id))
-        return Placed(tuple(regions), size, orientation if turned else 1)
+        return PlacedRegions(tuple(regions), size, orientation if turned else 1)
 
     def _turned(self, size: Size, orientation: int, oriented: bool | None) -> bool:
         """Return whether coordinates are those of the turned picture; refuse to guess."""
@@ -114,7 +114,7 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedRegions:
     """Regions in pixels of one picture, all of them inside it."""
 
     regions: tuple[Region, ...]
@@ -123,10 +123,10 @@ class Placed:
     turned: int = 1
     """EXIF orientation of the picture that coordinates lie in; 1 for the picture as it is stored."""
 
-    def each(self) -> Iterator[Placed]:
+    def each(self) -> Iterator[PlacedRegions]:
         """Yield the regions one by one."""
         for region in self.regions:
-            yield Placed((region,), self.size, self.turned)
+            yield PlacedRegions((region,), self.size, self.turned)
 
     def mask(self, margin: Margin) -> Mask:
         """Return the pixels (H, W) of the stored picture that regions hide."""

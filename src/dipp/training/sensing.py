@@ -75,7 +75,7 @@ def searched(pixels: Pixels) -> tuple[Floats, Floats]:
     return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
 
-class Met(NamedTuple):
+class ChainPoint(NamedTuple):
     """What a chain met before a step, or at its end."""
 
     snr: float
@@ -85,7 +85,7 @@ class Met(NamedTuple):
     """φ of the step: E[|r|·tanh θ] of the coordinates that it touches, over that of all. 1 at the end."""
 
 
-def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[Met]:
+def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[ChainPoint]:
     """Code public pictures by pairs of one tilt: what is met before each step, and after the last."""
     geometry = Geometry.of(pixels.shape[1:])
     channels = geometry.channels
@@ -94,19 +94,19 @@ def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) 
     coding = Coding(Sign(period=channels * GROUPS), Pairs())
     steps: list[SensingStep] = []
     state = Sensing((), denoiser).start(SEED, geometry)
-    met, snr = list[Met](), 0.0
+    met, snr = list[ChainPoint](), 0.0
     for number in range(GROUPS * passes + 1):
         x_hat = Sensing(steps, denoiser).fully(number, state)
         residual = np.abs(x - _rows(x_hat))
         if number == GROUPS * passes:
-            met.append(Met(snr, slices(residual), met[-1].touched))
+            met.append(ChainPoint(snr, slices(residual), met[-1].touched))
             break
         clip = float(short_floats(CLIP * deviation(residual.ravel())))
         theta = tilt * np.minimum(residual / clip, 1.0)
         told = residual * np.tanh(theta)
         asked = coding.channel.mask.touched(SEED, number, geometry)
         factor = float(np.clip(told[:, asked].mean() / told.mean(), *FACTORS)) if len(asked) else 1.0
-        met.append(Met(snr, slices(residual), factor))
+        met.append(ChainPoint(snr, slices(residual), factor))
         gained = gain(residual.ravel(), theta.ravel(), factor, 1 / (channels * GROUPS))
         steps.append(SensingStep(tilt, clip, float(short_floats(gained)), 1, 1))
         chain = Chain(Plan(coding, tuple(steps)), denoiser, SEED, geometry)
@@ -123,7 +123,7 @@ def _rows(x: Array) -> Floats:
     return colours_last(x).reshape(len(x), -1).astype(np.float64)
 
 
-def _table(chains: list[list[Met]]) -> tuple[Floats, Floats, Floats]:
+def _table(chains: list[list[ChainPoint]]) -> tuple[Floats, Floats, Floats]:
     """SNRs, and sizes and φ at each of them: mean logarithms of what the chains that pass it interpolate."""
     start = np.sqrt(np.mean([np.square(chain[0].sizes) for chain in chains], axis=0))
     later = [chain[1:] for chain in chains]

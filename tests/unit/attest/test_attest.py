@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import dipp
 from dipp.attest import checks, envelope, keys, statement
-from dipp.attest.checks import Against, Checked
+from dipp.attest.checks import Checked, Reference
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices
 from dipp.data.engines import Local
@@ -327,7 +327,7 @@ def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pyt
     """A true signature under an ε that does not follow from the file, or under something else altogether."""
     check = checks.check
 
-    def lying(release: Path, against: Against | None) -> Checked:
+    def lying(release: Path, against: Reference | None) -> Checked:
         found = check(release, against)
         facts = {**found.facts, "certificate": {**found.facts["certificate"], "epsilon": 0.1}}
         return dataclasses.replace(found, facts=facts)

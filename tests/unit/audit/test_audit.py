@@ -28,7 +28,7 @@ from dipp.audit.setting import Subject
 from dipp.cli.main import main
 from dipp.codec.encoder import Selector
 from dipp.codes import Flat
-from dipp.codes.exponential import Searched
+from dipp.codes.exponential import SearchOutcomes
 from dipp.core import randomness, selection
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
@@ -58,7 +58,7 @@ def test_the_law_is_that_of_the_exact_weights() -> None:
     scores = np.random.default_rng(0).integers(-90_000, 90_000, 300).astype(np.int32)
     weights = integer_weights(scores[None], 10)[0]
     expected = [math.log(weight) - math.log(sum(weights)) for weight in weights.tolist()]
-    found = Searched(scores, 10)
+    found = SearchOutcomes(scores, 10)
     np.testing.assert_allclose(found.log_law(), expected, rtol=0, atol=1e-13)
     assert math.fsum(np.exp(found.log_law())) == pytest.approx(1, abs=1e-12)
     assert found.total == sum(weights)
@@ -153,7 +153,7 @@ def test_shares_are_those_of_the_exact_weights() -> None:
     scores = np.random.default_rng(1).integers(-3000, 3000, 40).astype(np.int32)
     weights, begin = integer_weights(scores[None], 10)[0], 0
     whole, _ = selection.exponents(scores, 10)
-    searched, begins = Searched(scores, 10), [0]
+    searched, begins = SearchOutcomes(scores, 10), [0]
     for index in np.argsort(whole, kind="stable").tolist():
         share = (index, begin, begin + weights[index])
         assert searched.share(begin) == searched.share(begin + weights[index] - 1) == share
@@ -167,7 +167,7 @@ def test_shares_are_those_of_the_exact_weights() -> None:
 
 
 def test_known_bytes_are_handed_out_once_and_put_back() -> None:
-    content = b"".join(map(Searched.private_bytes, [(1 << 64) + 2, 3]))
+    content = b"".join(map(SearchOutcomes.private_bytes, [(1 << 64) + 2, 3]))
     known, system = likelihood.KnownBytes(content), vars(randomness)["os"]
     with setting.replaced(randomness, "os", known):
         assert np.frombuffer(randomness.private_bytes(32), np.uint64).tolist() == [1, 2, 0, 3]
@@ -405,7 +405,7 @@ def test_float32_noise_never_reaches_what_is_called_unreachable() -> None:
     """The rule that the control stands for, run: only outcomes with a finite ln P ever win."""
     generator = np.random.default_rng(0)
     scores = generator.integers(-30_000, 30_000, 64).astype(np.int32)
-    possible = np.isfinite(broken.float32_law(Searched(scores, 10)))
+    possible = np.isfinite(broken.float32_law(SearchOutcomes(scores, 10)))
     assert 1 < possible.sum() < 64
     nats = (scores * (math.log(2) / 1024)).astype(np.float32)
     cells = generator.integers(0, 1 << broken.FLOAT_BITS, (20_000, 64))

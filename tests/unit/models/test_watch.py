@@ -70,7 +70,7 @@ def test_an_encoding_and_its_decoding_tell_of_every_step() -> None:
 
 
 def test_a_share_goes_from_nothing_to_all() -> None:
-    share = watch.Share()
+    share = watch.ShareWatch()
     assert share.done == 0
     share.begin(2, 100, 4)
     seen = [share.done]

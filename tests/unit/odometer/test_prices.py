@@ -17,11 +17,11 @@ from dipp.core.geometry import Geometry
 from dipp.core.unit import Unit
 from dipp.core.units import Cells, Picture, Pixel
 from dipp.odometer import Charge, LimitError, Meter, Odometer, prices
-from dipp.odometer.prices import Price, Released
+from dipp.odometer.prices import Price, ReleasePrice
 from dipp.privacy import conversions
 
 PICTURE, OTHER = bytes(32), bytes(31) + b"\x01"
-RELEASES = [Released(Pixel(), 0.5, 0.1), Released(Cells(16), 2.0, 1.5), Released(Picture(), 8.0, 6.0)]
+RELEASES = [ReleasePrice(Pixel(), 0.5, 0.1), ReleasePrice(Cells(16), 2.0, 1.5), ReleasePrice(Picture(), 8.0, 6.0)]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_rho_of_an_object() -> None:
     assert prices.of_units(picture, 1) == Price(8.0, 6.0)
     assert prices.of_units(pixel, 2).rho == pytest.approx(0.4)
     assert prices.of_units(pixel, 100).rho == pytest.approx(conversions.zcdp_of_pure(50.0))
-    assert prices.of_units(Released(Pixel(), math.inf, math.inf), 9) == Price(math.inf, math.inf)
+    assert prices.of_units(ReleasePrice(Pixel(), math.inf, math.inf), 9) == Price(math.inf, math.inf)
 
 
 def test_the_whole_picture() -> None:
@@ -73,7 +73,7 @@ ROWS = st.tuples(UNITS, st.floats(0.01, 9), st.floats(0.1, 1))
 @given(st.lists(ROWS, min_size=1), st.integers(1, 99), st.integers(1, 99))
 def test_sums_are_never_too_small(rows: list[tuple[Unit, float, float]], width: int, height: int) -> None:
     """Against exact fractions, and never smaller for a larger object."""
-    releases = [Released(unit, pure, share * conversions.zcdp_of_pure(pure)) for unit, pure, share in rows]
+    releases = [ReleasePrice(unit, pure, share * conversions.zcdp_of_pure(pure)) for unit, pure, share in rows]
     found = prices.of_object(releases, (width, height))
     assert Fraction(found.epsilon) >= sum(Fraction(one.epsilon) * one.unit.met(width, height) for one in releases)
     assert found.epsilon <= prices.of_object(releases, (width + 1, height)).epsilon

@@ -33,7 +33,7 @@ from dipp.planning import verification
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import NAMES, Residuals
-from dipp.planning.sensing import CLIPS, CODES, LEAST_GAIN, RATE_SLACK, WORTH_SAYING, SensingPlanner
+from dipp.planning.sensing import CLIPS, LEAST_GAIN, RATE_SLACK, SENSING_CODES, WORTH_SAYING, SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.planning.tilts import divergence, largest_tilt
 from dipp.planning.verification import check_gains, check_indices
@@ -131,7 +131,7 @@ def test_all_codes_occur_somewhere() -> None:
     assert best.plan.code == Pairs()
 
 
-@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+@pytest.mark.parametrize("code", SENSING_CODES, ids=lambda code: code.name)
 def test_a_planner_of_one_code_takes_no_other(code: Tilted) -> None:
     every = dataclasses.replace(planner(), codes=(code,)).frontier(Budget.pure(1.0))
     assert {point.plan.code for point in every} == {code}

@@ -36,7 +36,7 @@ def test_what_lies_outside_is_charged_as_released() -> None:
     odometer, mark = marked()
     assert odometer.spent(mark).epsilon == math.inf
     assert [entry.command for entry in odometer.history(mark)] == ["redact"]
-    assert charging.left(odometer, mark) == charging.Left(1, 30 * 26, 30 * 26 / math.prod(SIZE))
+    assert charging.left(odometer, mark) == charging.Remainder(1, 30 * 26, 30 * 26 / math.prod(SIZE))
 
 
 def test_a_second_redaction_leaves_what_both_hide(caplog: pytest.LogCaptureFixture) -> None:
@@ -68,7 +68,7 @@ def test_another_release_without_a_certificate_leaves_nothing() -> None:
     redact(BOX)
     odometer, mark = marked()
     odometer.charge(fresh_release(), "encode", [Charge(0, mark, math.inf, math.inf)])
-    assert charging.left(odometer, mark) == charging.Left(2, 0, 0.0)
+    assert charging.left(odometer, mark) == charging.Remainder(2, 0, 0.0)
 
 
 def test_a_certified_release_changes_nothing_of_what_is_hidden() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from dipp.redaction.outlines import Box, Margin, Outline, Pixels, Polygon, mask_of_runs, runs
-from dipp.redaction.regions import Declared, Placed, Region, stored
+from dipp.redaction.regions import Declared, PlacedRegions, Region, stored
 from dipp.redaction.tracks import filled
 
 NONE = Margin()
@@ -22,7 +22,7 @@ INSIDE = st.tuples(st.floats(0.25, WIDTH - 0.25), st.floats(0.25, HEIGHT - 0.25)
 
 
 def mask_of(outline: Box | Polygon | Pixels, margin: Margin = NONE) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    return Placed((Region(outline),), (WIDTH, HEIGHT)).mask(margin)
+    return PlacedRegions((Region(outline),), (WIDTH, HEIGHT)).mask(margin)
 
 
 @given(INSIDE, INSIDE, st.floats(0, 1), st.floats(0, 1))
