@@ -8,7 +8,7 @@ unit variance over all coordinates, 0 where the step does not touch) is known. E
 | `Diffusion` | steps along timesteps | x_t, of the noise schedule | x_T, common randomness |
 | `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | nothing: SNR 0 |
 | `Answers` | questions | what is known of the coarse pixels | nothing: mid-grey |
-| `told.Told` | questions to regions | likewise, of the coarse pixels of regions | what was painted there |
+| `told.RegionAnswers` | questions to regions | likewise, of the coarse pixels of regions | what was painted there |
 
 **Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and
 of the new observation x̂0 + z/√g:
@@ -40,7 +40,7 @@ import numpy as np
 from dipp.codec import questions
 from dipp.codec.grids import Cuts, averaged, between, interpolated, pooled, rounds, squares, steadied
 from dipp.codec.pictures import Pixels
-from dipp.codec.questions import Asked
+from dipp.codec.questions import RoundCandidates
 from dipp.core.arrays import Array, alike, library
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -57,7 +57,7 @@ class Trajectory(ABC):
     def start(self, seed: bytes, geometry: Geometry) -> Array:
         """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
 
-    def asked(self, seed: bytes, number: int, turn: int) -> Asked | None:  # noqa: ARG002
+    def asked(self, seed: bytes, number: int, turn: int) -> RoundCandidates | None:  # noqa: ARG002
         """Return the candidates of a round of step `number`; None for steps that have none of their own."""
         return None
 
@@ -215,7 +215,7 @@ class Answers(Trajectory):
         """Return mid-grey."""
         return self._nothing(geometry)
 
-    def asked(self, seed: bytes, number: int, turn: int) -> Asked:
+    def asked(self, seed: bytes, number: int, turn: int) -> RoundCandidates:
         """Return the candidates of a round: words of the model's books, or random signs."""
         return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
@@ -302,7 +302,7 @@ def trajectory(
     `base` is the painted picture of regions; without it, nothing can be predicted of them.
     """
     if plan.unit.surrounded:
-        from dipp.codec.told import Told
+        from dipp.codec.told import RegionAnswers
 
-        return Told(plan, denoiser, base)
+        return RegionAnswers(plan, denoiser, base)
     return TRAJECTORIES[plan.kind](plan, denoiser, geometry or denoiser.geometry())

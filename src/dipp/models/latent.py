@@ -33,7 +33,7 @@ from dipp.core.signal import to_levels, to_signal
 from dipp.errors import DippError
 from dipp.models import conditioning, watch
 from dipp.models.components import Pipeline
-from dipp.models.conditioning import Conditioning, Told
+from dipp.models.conditioning import Conditioning, Conditions
 from dipp.models.denoiser import MAX_PICTURE, Denoiser, Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
 from dipp.models.evidence import Evidence
@@ -175,7 +175,7 @@ class LatentDenoiser(Denoiser):
         return computed(lambda: self.told.output(self.network, x, number, told, factor), self.device, exact)
 
     @functools.cached_property
-    def _conditions(self) -> Told:
+    def _conditions(self) -> Conditions:
         """What the network is told of the prompt."""
         import torch
 

@@ -75,7 +75,7 @@ PASSES = (
     16.0,
 )
 """T: from every 128th pixel touched once to every pixel touched sixteen times."""
-CODES: tuple[Tilted, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
+SENSING_CODES: tuple[Tilted, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
 """The codes that a plan may take."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
 """Index bits and pads of codes that search."""
@@ -115,7 +115,7 @@ class ChoiceColumns(NamedTuple):
     def of(cls, choices: Sequence[Choice]) -> ChoiceColumns:
         """The columns of some choices."""
         names = [choice.code.name for choice in choices]  # quicker to compare than the codes themselves
-        codes = {code.name: code for code in CODES}
+        codes = {code.name: code for code in SENSING_CODES}
         return cls(
             np.array([choice.index_bits for choice in choices], np.float64),
             np.array([choice.pad for choice in choices]),
@@ -159,7 +159,7 @@ class Chunked(NamedTuple):
     """Bits of the step."""
 
 
-class Followed(NamedTuple):
+class SteppedChoices(NamedTuple):
     """Choices worked out: final SNR and bits of each, and the numbers of their steps, choices × steps."""
 
     snr: Floats
@@ -177,7 +177,7 @@ class Options(NamedTuple):
     budget: Budget
     choices: Sequence[Choice]
     tilts: Floats
-    followed: Followed
+    followed: SteppedChoices
     quality: Floats
     """PSNR of the expected picture of each, in dB."""
     work: Floats
@@ -195,14 +195,14 @@ class SensingPlanner:
     """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
     rate: float
     """Payload bits per pixel, at most, unless another rate or a timestep is given."""
-    codes: tuple[Tilted, ...] = CODES
+    codes: tuple[Tilted, ...] = SENSING_CODES
     """The codes that a plan may take."""
     coarse: bool = False
     """Whether early steps may be predicted at a lower resolution (`levels`), as a network of any size can."""
 
     def __post_init__(self) -> None:
-        if not self.codes or not set(self.codes) <= set(CODES):
-            raise DippError("codes", f"some of {', '.join(code.name for code in CODES)} are needed")
+        if not self.codes or not set(self.codes) <= set(SENSING_CODES):
+            raise DippError("codes", f"some of {', '.join(code.name for code in SENSING_CODES)} are needed")
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
@@ -311,7 +311,7 @@ class SensingPlanner:
 
     def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
         """Choices whose touches the budget can pay for, with the largest tilts that it pays for, and with gentler."""
-        codes = {code.name: code for code in CODES}
+        codes = {code.name: code for code in SENSING_CODES}
         tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
         tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
         kept = [(choice, value) for choice, value in zip(self._choices, tilts, strict=True) if value > LEAST_TILT]
@@ -319,7 +319,7 @@ class SensingPlanner:
         kept += [(choice, float(np.float32(tilt))) for tilt in GENTLER for choice, _ in steep]
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 
-    def _follow(self, choices: Sequence[Choice], tilts: Floats) -> Followed:
+    def _follow(self, choices: Sequence[Choice], tilts: Floats) -> SteppedChoices:
         """Work out all steps of all choices, by the formulas of the module's text."""
         count, longest = len(choices), max(choice.steps for choice in choices)
         touched, channels = np.zeros((count, longest)), self.geometry.channels
@@ -345,9 +345,9 @@ class SensingPlanner:
             sizes[on, step], index_bits[on, step], kls[on, step] = cost.size, cost.index_bits, cost.kl
             snr[on] += gains[on, step]
             bits[on] += cost.bits
-        return Followed(snr, bits, clips, gains, sizes, index_bits, kls)
+        return SteppedChoices(snr, bits, clips, gains, sizes, index_bits, kls)
 
-    def _work(self, choices: Sequence[Choice], followed: Followed) -> Floats:
+    def _work(self, choices: Sequence[Choice], followed: SteppedChoices) -> Floats:
         """Return the work of the calls of each choice, in calls at the resolution of the picture."""
         steps = np.array([choice.steps for choice in choices])
         asked = np.arange(1, followed.gains.shape[1]) < steps[:, None]
@@ -355,7 +355,7 @@ class SensingPlanner:
         each = levels.work(before, self.geometry.pixels) if self.coarse else np.ones_like(before)
         return np.asarray((each * asked).sum(axis=1), np.float64)
 
-    def _plan(self, choice: Choice, tilt: float, followed: Followed, number: int) -> Plan:
+    def _plan(self, choice: Choice, tilt: float, followed: SteppedChoices, number: int) -> Plan:
         """The plan of one of the choices that were followed."""
         columns = (followed.clips, followed.gains, followed.sizes, followed.index_bits, followed.kls)
         steps, snr = list[SensingStep](), 0.0
