@@ -25,7 +25,10 @@ from dipp.errors import DippError
 PEOPLE, EACH, HEIGHT, WIDTH = 40, 10, 112, 92
 LEFT_OUT = 2
 SUFFIXES = (".pgm", ".jpg", ".png")
-BOXES = {(HEIGHT, WIDTH): (14, 110, 10, 82), (250, 250): (60, 200, 65, 185)}
+BOXES: dict[tuple[int, ...], tuple[int, int, int, int]] = {
+    (HEIGHT, WIDTH): (14, 110, 10, 82),
+    (250, 250): (60, 200, 65, 185),
+}
 """Top, bottom, left and right of the face, by height and width: the same in all pictures, so that it tells nothing."""
 GALLERY = 5
 """Pictures of each person that an attacker has; the others are probes."""
