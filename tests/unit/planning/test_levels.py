@@ -12,7 +12,7 @@ from dipp.core.steps import MAX_LEVEL
 from dipp.models import embedded
 from dipp.planning.levels import WORK, level_at, work
 from dipp.planning.presets import default_bpp
-from dipp.planning.sensing import SensingPlanner
+from dipp.planning.sensing import GIVEN_UP, LARGE, RATE_SLACK, SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
@@ -51,10 +51,24 @@ def test_large_pictures_take_less_work_and_fewer_bits() -> None:
         planner = SensingPlanner(costs.residuals, schedule, geometry, 19, default_bpp(geometry.pixels), coarse=True)
         plans[height] = planner.choose(Budget.pure(4.0))
     small, large = plans[512], plans[3000]
-    assert small.plan.work > 15
+    assert small.plan.work > 8
     assert large.plan.work * 12_000_000 <= WORK
     assert large.plan.work < large.plan.calls
     assert large.bpp <= 0.55 < 0.99 < small.bpp
+
+
+def test_only_large_pictures_give_a_little_up_for_fewer_calls() -> None:
+    costs, schedule = ErrorTable.of_model(embedded.FOLDER), models.schedule(embedded.FOLDER)
+    assert costs.residuals is not None
+    calls = []
+    for side in (LARGE**0.5 - 1, LARGE**0.5):
+        planner = SensingPlanner(costs.residuals, schedule, Geometry(int(side), int(side), 3), 19, 1.0, coarse=True)
+        found = planner.choose(Budget.pure(4.0))
+        best = max(point.psnr for point in planner.frontier(Budget.pure(4.0)) if point.bpp <= 1 + RATE_SLACK)
+        assert best - GIVEN_UP <= found.psnr <= best
+        calls.append(found.plan.calls)
+    assert calls[0] == 19
+    assert calls[1] <= 12
 
 
 def test_the_default_rate() -> None:

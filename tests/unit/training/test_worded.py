@@ -49,7 +49,7 @@ def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures:
     pixels = np.asarray(((pictures + 1) * 127.5).round().permute(0, 2, 3, 1).reshape(4, -1), np.uint8)
     state, _ = chain.run(range(4), Selector(chain.plan, bytes(16), pixels, "cpu"))
     truth = torch.from_numpy(questions.coarse(pixels, geometry, Cells(BLOCK), step)).reshape(4, SIDE, SIDE, 3)
-    wanted = (state - truth.permute(0, 3, 1, 2)).square().mean().item()
+    wanted = (torch.from_numpy(state) - truth.permute(0, 3, 1, 2)).square().mean().item()
     torch.manual_seed(0)
     worded = Worded(books, 1, pictures)
     worded._epsilon = lambda: torch.tensor([epsilon])  # type: ignore[method-assign]
