@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from dipp.redaction.redact import redact as redact
     from dipp.release import privatize as privatize
 
-# Threads that wait for work must not spin: with another process on a core, that slows every parallel region many
-# times over. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's stands.
+# Threads that wait for work must not spin, because that slows every parallel region many times over if another process
+# uses a core. OpenMP reads this once, when numba or PyTorch first load it; a choice of the user's is kept.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# ONNX Runtime reports to its maker how it is used, by a thread that a forked process cannot end, unless this is set
-# before it is imported.
+# If this is not set before ONNX Runtime is imported, a thread of it reports to its maker how it is used, and a forked
+# process cannot end that thread.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.2.0.dev0"
@@ -52,7 +52,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, loaded when first used: `import dipp` stays light."""
+    """Return a public name, whose module is imported only now: `import dipp` stays light."""
     if name not in _LAZY:
         raise AttributeError(f"module 'dipp' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)

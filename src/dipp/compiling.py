@@ -1,4 +1,4 @@
-"""How numba compiles: for the vectors of this machine, and once on it."""
+"""Compile functions by numba for the vector registers of this machine, and keep the results for later processes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from numba.core.codegen import get_host_cpu_features
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit`, and what it compiles is kept for other processes.
+    """Return a decorator like `numba.njit` that keeps what it compiles in a cache on the disk.
 
-    Where neither the folder of the package nor that of the user can be written, each process compiles for itself.
+    If neither the folder of the package nor that of the user can be written, each process compiles for itself.
+
+    Args:
+        options: Keyword arguments of `numba.njit`, except `cache`.
     """
 
     def compile_it(function: Callable[..., Any]) -> Any:
         try:
             return numba.njit(cache=True, **options)(function)
-        except RuntimeError:  # numba finds no place for it
+        except RuntimeError:  # numba finds no folder for its cache
             return numba.njit(**options)(function)
 
     return compile_it
 
 
 def prefer_wide_vectors() -> None:
-    """Let LLVM use 512-bit registers where there are any; its default of 256 bits makes the generator a third slower.
+    """Let LLVM use 512-bit registers if the processor has them, and the user has not chosen a target.
 
-    numba takes its target from its configuration when it compiles for the first time; a choice of the user's is kept.
+    LLVM's default of 256 bits makes the random generator a third slower. numba reads its configuration when it compiles
+    for the first time, so call this before.
     """
     features, config = llvm.get_host_cpu_features(), numba.config
     if config.CPU_NAME is None and config.CPU_FEATURES is None and config.ENABLE_AVX and features.get("avx512bw"):
@@ -37,7 +41,7 @@ def prefer_wide_vectors() -> None:
 
 
 def features() -> set[str]:
-    """The instructions that numba may use, by LLVM's names: none, where the user has it compile nothing."""
+    """Return LLVM's names of the instruction sets that numba may use; an empty set if compilation is disabled."""
     if numba.config.DISABLE_JIT:
         return set()
     chosen = numba.config.CPU_FEATURES

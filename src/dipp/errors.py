@@ -12,12 +12,16 @@ class DippError(ValueError):
 
     Args:
         argument: Name of the parameter, option or file that the error is about.
-        problem: What is needed, and what was given.
+        problem: What is wrong with it, as a predicate that follows the argument: "must be positive, got -1".
         remedy: What to do. Empty if the problem says it.
+
+    Example::
+
+        raise DippError("scan.tif", "is 16-bit", "pass --window LOW:HIGH to say which values are black and white")
     """
 
     def __init__(self, argument: str, problem: str, remedy: str = "") -> None:
-        super().__init__(argument, problem, remedy)  # by which an error is the same in another process
+        super().__init__(argument, problem, remedy)  # pickle makes the same error again from these arguments
         self.argument = argument
         self.problem = problem
         self.remedy = remedy
@@ -31,28 +35,31 @@ class DippError(ValueError):
         return type(self)(argument, self.problem, self.remedy)
 
     def renamed(self, old: str, new: str) -> Self:
-        """Return the error about `new` if it is about `old`; otherwise return it as it is."""
+        """Return the error about `new` if it is about `old`, and otherwise the unchanged error."""
         return self.about(new) if self.argument == old else self
 
     def within(self, place: str | Path) -> Self:
-        """Return the error with the file or folder in which it happened, which replaces `FILE`."""
+        """Return the error with the name of the file or folder in which it happened before its argument.
+
+        The name takes the place of the argument `FILE`.
+        """
         return self.about(str(place) if self.argument == FILE else f"{place}: {self.argument}")
 
     def without(self, place: str) -> Self:
-        """Return the error without the file or argument in which it happened, for a reader who knows that."""
+        """Return the error without a leading file or argument, for a reader who knows it already."""
         return self.about("" if self.argument == place else self.argument.removeprefix(f"{place}: "))
 
 
 class MiscomputedError(DippError):
-    """A kernel did not compute what the reference computes: a stale cache, or a broken device.
+    """A compiled kernel and the reference computed different numbers: a cache is stale, or a device is broken.
 
-    It ends an encoding before anything of it is released, whatever else goes on, and is never a reason to try again:
-    an encoder that is run until it passes has another law. The odometer charges the encoding all the same.
+    The encoding ends, and nothing of it is released. It must not be tried again, because an encoder that is run until
+    it passes has another law. The odometer charges the encoding all the same.
     """
 
 
 class InconsistentError(DippError):
-    """No honest encoder makes such a file: its numbers do not follow from its model, or its indices from its code."""
+    """A file that no honest encoder makes: its numbers contradict its model, or its indices contradict its code."""
 
 
 class NoCertificateError(DippError):

@@ -1,10 +1,10 @@
-"""Writing files: each is written whole or not at all, and what was begun vanishes with the process that began it.
+"""Write files whole or not at all; an unfinished file vanishes with the process that writes it.
 
 A second encoding of a picture costs its ε a second time, if anybody finds it. So a file that is being written has no
-name where the system allows that (O_TMPFILE of Linux). Nobody else can open it, and the kernel frees it when the
-process ends, however it ends. It gets its name, whole and on the disk, by one system call (linkat). Where there is no
-such thing, or where another file is to be replaced, it has a name of its own for a while, which only its owner can
-open. Another process then waits for the end of this one to remove it (`vanishing`).
+name if the system allows that (O_TMPFILE of Linux). Nobody else can open it, and the kernel frees it when the process
+ends for any reason. Once it is whole and on the disk, one system call (linkat) gives it its name. If the system does
+not allow that, or if another file is to be replaced, the file has a temporary name and can be opened by its owner only.
+Another process then waits for the end of this one to remove it (`vanishing`).
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from pathlib import Path
 from dipp.errors import DippError
 
 PART = re.compile(r"\.[0-9a-f]{16}\.part")
-"""Pattern of the names of files that are not finished. When the whole machine stops, one may stay behind."""
+"""Pattern of the names of unfinished files. One may stay behind if the whole machine stops."""
 HANDLES = Path("/proc/self/fd")
-"""Where a process finds its open files by their numbers, with or without a name."""
+"""Folder in which a process finds its open files by their numbers, also those without a name."""
 NO_UNNAMED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
-"""Errors of O_TMPFILE where a file system, or an old kernel, has none."""
+"""Error numbers of O_TMPFILE on file systems and kernels that do not support it."""
 
 
 def is_part(name: str) -> bool:
-    """Whether a file name is one of those that unfinished files have."""
+    """Return whether a file name is that of an unfinished file."""
     return bool(PART.fullmatch(name))
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A file that is not finished."""
+    """An unfinished file, which `draft` made."""
 
     place: Path
-    """Where it is written to, by this process alone."""
+    """Path to write its content to, in this process only."""
     part: Path
-    """The name that it has, or may get before it is finished."""
+    """Its temporary name. A file without a name gets this one only if it has to replace another file."""
     handle: int | None
-    """Number of the open file, as long as it has no name."""
+    """Number of the open file if it has no name; None if it has the name `part`."""
 
     def finish(self) -> None:
-        """Write everything to the disk; from here on, all users who may read new files may read it."""
+        """Write everything to the disk, and give the file the permissions of a new file."""
         with self.place.open("rb+") as written:
             os.fsync(written.fileno())
         if self.handle is None:
@@ -56,7 +56,7 @@ class Draft:
             self.place.chmod(0o666 & ~mask)
 
     def replace(self, path: Path) -> None:
-        """Give it its name, which another file may have had."""
+        """Give the file its final name, and replace a file that has this name."""
         if self.handle is not None:
             with contextlib.suppress(FileExistsError):
                 _link(self.handle, path)
@@ -66,7 +66,7 @@ class Draft:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[Path]:
-        """The name `part` within a `with` block: from there it can replace another file, or be linked again."""
+        """Yield the name `part`, which the file has inside the `with` block."""
         if self.handle is None:
             yield self.part
         else:
@@ -77,7 +77,10 @@ class Draft:
 
 @contextlib.contextmanager
 def draft(folder: Path) -> Iterator[Draft]:
-    """A new file in a folder, without a name if that can be; it is gone after the block, but for names it was given."""
+    """Yield a new file in a folder, without a name if the system allows that.
+
+    After the block, only names that `Draft.replace` gave it are left.
+    """
     part = folder / f".{secrets.token_hex(8)}.part"
     handle = _unnamed(folder)
     if handle is not None:
@@ -92,7 +95,7 @@ def draft(folder: Path) -> Iterator[Draft]:
 
 
 def _unnamed(folder: Path) -> int | None:
-    """The number of a new file without a name, in a folder; None if there is no such thing here."""
+    """Return the number of a new file without a name; None if the system or the folder does not support it."""
     if not hasattr(os, "O_TMPFILE") or not HANDLES.is_dir():
         return None
     try:
@@ -104,7 +107,7 @@ def _unnamed(folder: Path) -> int | None:
 
 
 def _link(handle: int, path: Path) -> None:
-    """Give an open file a name that no other file has."""
+    """Give an open file without a name a new name, and raise if another file has it."""
     folder = os.open(HANDLES, os.O_RDONLY)
     try:
         os.link(str(handle), path, src_dir_fd=folder, follow_symlinks=True)
@@ -114,28 +117,28 @@ def _link(handle: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def vanishing(path: Path) -> Iterator[None]:
-    """Remove a file or folder after the block, even if this process is killed in it.
+    """Remove a file or folder after the block, even if this process is killed inside it.
 
-    A shell waits at a pipe whose other end is held by this process alone: it reads on when that is closed, by the block
-    or by the kernel. It has a session of its own, so that what is typed at the terminal does not end it.
+    A shell waits at a pipe whose other end only this process holds. When the block or the kernel closes that end, the
+    shell removes the path. It runs in a session of its own, so that keys typed at the terminal do not end it.
     """
-    waits = ("sh", "-c", 'read _; rm -rf -- "$0"', os.path.abspath(path))  # noqa: PTH100 - a link is not followed
+    command = ("sh", "-c", 'read _; rm -rf -- "$0"', os.path.abspath(path))  # noqa: PTH100 - a link is not followed
     try:
         guard = subprocess.Popen(  # noqa: S603
-            waits,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-    except OSError:  # there is no shell: then only the end of the block is met
+    except OSError:  # there is no shell, so only the end of the block removes the path
         guard = None
     try:
         yield
     finally:
         if guard is not None:
             guard.communicate()
-        if path.is_dir() and not path.is_symlink():  # there is no guard, or it was killed
+        if path.is_dir() and not path.is_symlink():  # there is no guard, or somebody killed it
             shutil.rmtree(path, ignore_errors=True)
         else:
             with contextlib.suppress(OSError):
@@ -144,37 +147,65 @@ def vanishing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a place to write to; after the block, what was written there replaces `path` atomically.
+    """Yield a temporary path; after the block, the file written there replaces `path` atomically.
 
-    If the block raises, or the process is killed, `path` stays as it was, and nothing else is left.
+    If the block raises or the process is killed, `path` stays as it was, and no other file is left.
+
+    Args:
+        path: Final path of the file. Its folder must exist.
+
+    Raises:
+        DippError: The file cannot be written.
     """
     try:
-        with draft(path.parent) as made:
-            yield made.place
-            made.finish()
-            made.replace(path)
+        with draft(path.parent) as unfinished:
+            yield unfinished.place
+            unfinished.finish()
+            unfinished.replace(path)
     except OSError as error:
-        raise DippError(str(path), f"cannot be written ({error.strerror or error})") from None
+        raise DippError(str(path), f"cannot be written: {error.strerror or error}") from None
 
 
 def require_writable(path: Path, *, folder: bool = False) -> None:
-    """Refuse an output that cannot be written before work is spent on it: a file or (`folder`) a folder of files."""
+    """Raise if an output cannot be written, before work is spent on it.
+
+    Args:
+        path: Path of the output.
+        folder: Whether the output is a folder of files. By default it is a file.
+
+    Raises:
+        DippError: The path is "-", is of the other kind, or lies in a folder that does not exist or is read-only.
+    """
     if str(path) == "-":
-        raise DippError("output", "nothing is written to the standard output", "name a file")
+        raise DippError("output", "cannot be the standard output", "name a file")
     parent = path if folder and path.is_dir() else path.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise DippError("output", f"the folder {parent} does not exist or cannot be written to")
+        raise DippError(
+            "output", f"lies in {parent}, which does not exist or cannot be written to", "name another folder"
+        )
     if folder and path.exists() and not path.is_dir():
-        raise DippError("output", f"a folder is needed, {path} is a file", "a single picture goes to a name in .png")
+        raise DippError("output", f"must be a folder, and {path} is a file", "name a file in .png for a single picture")
     if not folder and path.is_dir():
-        raise DippError("output", f"the name of a file is needed, {path} is a folder")
+        raise DippError("output", f"must be a file, and {path} is a folder", "name a file in it")
 
 
 def require_new(path: Path, *, overwrite: bool) -> None:
-    """Refuse an output that is there already, unless it may be overwritten; an empty folder is as good as none."""
+    """Raise if an output exists already, except if it is an empty folder.
+
+    Args:
+        path: Path of the output.
+        overwrite: Whether the output may be replaced, in which case nothing is raised.
+
+    Raises:
+        DippError: The output exists and may not be overwritten.
+    """
     if overwrite or not os.path.lexists(path):
         return
     if not path.is_dir():
-        raise DippError("output", f"{path} is there already", "name another, or replace it with --overwrite")
+        raise DippError("output", f"exists already at {path}", "name another file, or replace it with --overwrite")
     if any(path.iterdir()):
-        raise DippError("output", f"the folder {path} is not empty", "name another, or write into it with --overwrite")
+        raise DippError(
+            "output",
+            f"must be an empty folder, and {path} is not",
+            "name another folder, or write into it with --overwrite",
+        )

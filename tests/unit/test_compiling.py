@@ -1,4 +1,4 @@
-"""How numba compiles: what the user has chosen for it stands, and it may have nowhere to write."""
+"""Test that numba keeps the user's configuration and works without a folder for its cache."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from dipp import compiling
 
 
-def test_functions_are_compiled_where_nothing_can_be_kept() -> None:
-    """Kernels of a read-only installation, of a user without a home: numba has no folder for them."""
+def test_functions_are_compiled_without_a_folder_for_the_cache() -> None:
+    """In a read-only installation, for a user without a home, numba has no folder for compiled functions."""
     space = dict[str, Any]()
     exec(compile("def twice(x): return 2 * x", "<nowhere>", "exec"), space)  # noqa: S102
     with pytest.raises(RuntimeError, match="no locator"):
@@ -19,12 +19,12 @@ def test_functions_are_compiled_where_nothing_can_be_kept() -> None:
     assert compiling.compiled()(space["twice"])(21) == 42
 
 
-def test_where_numba_compiles_nothing_it_has_no_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numba_has_no_instruction_sets_if_compilation_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     assert compiling.features() == set()
 
 
-def test_vectors_that_the_user_has_forbidden_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_vectors_stay_disabled_if_the_user_disabled_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CPU_NAME", "CPU_FEATURES"):
         monkeypatch.setattr(numba.config, name, None)
     monkeypatch.setattr(numba.config, "ENABLE_AVX", 0)

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Test that files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dipp import files
 
 
 @pytest.mark.usefixtures("kind")
-def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     place = tmp_path / "a"
     for text in ("one", "two"):
         with files.atomic(place) as part:
@@ -30,14 +30,14 @@ def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["unnamed", "named"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With O_TMPFILE, and as where there is none."""
+    """Choose files without a name (O_TMPFILE), or the fallback for systems without them."""
     if request.param == "named":
         monkeypatch.setattr(files, "_unnamed", lambda _: None)
     return str(request.param)
 
 
-def test_nobody_else_reads_what_is_not_finished(tmp_path: Path, kind: str) -> None:
-    """It has no name, or one that others can tell from any file that was finished, for its owner only."""
+def test_other_users_cannot_read_an_unfinished_file(tmp_path: Path, kind: str) -> None:
+    """It has no name, or a name that no finished file has and permissions for its owner only."""
     mask = os.umask(0o022)
     try:
         with files.atomic(tmp_path / "a") as part:
@@ -48,7 +48,7 @@ def test_nobody_else_reads_what_is_not_finished(tmp_path: Path, kind: str) -> No
             with files.atomic(tmp_path / "a") as other:
                 assert other != part
                 other.touch()
-        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644, "what is finished is a file as any other"
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644, "a finished file has the permissions of a new file"
         assert (tmp_path / "a").read_text() == "half"
     finally:
         os.umask(mask)
@@ -65,8 +65,10 @@ def test_nobody_else_reads_what_is_not_finished(tmp_path: Path, kind: str) -> No
         ("unnamed", "rename", b"first"),  # nothing is renamed where nothing is replaced
     ],
 )
-def test_what_was_begun_vanishes_with_the_process(kind: str, moment: str, before: bytes | None, tmp_path: Path) -> None:
-    """Killed by SIGKILL while it writes, before the file is on the disk, and before it gets its name."""
+def test_an_unfinished_file_vanishes_if_the_process_is_killed(
+    kind: str, moment: str, before: bytes | None, tmp_path: Path
+) -> None:
+    """SIGKILL ends it while it writes, before the file is on the disk, or before the file gets its name."""
     place = tmp_path / "a.dipp"
     if before is not None:
         place.write_bytes(before)
@@ -84,7 +86,7 @@ def test_what_was_begun_vanishes_with_the_process(kind: str, moment: str, before
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == ([("a.dipp", before)] if before else [])
 
 
-def test_a_folder_vanishes_with_all_in_it(tmp_path: Path) -> None:
+def test_a_vanishing_folder_is_removed_with_its_content(tmp_path: Path) -> None:
     folder = tmp_path / "- a; folder $0"
     folder.mkdir()
     with files.vanishing(folder):
@@ -93,7 +95,7 @@ def test_a_folder_vanishes_with_all_in_it(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-def test_without_a_shell_the_block_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_removes_its_files_if_there_is_no_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     with files.vanishing(tmp_path / "file"), files.vanishing(tmp_path / "folder"):
         (tmp_path / "file").touch()
@@ -101,8 +103,8 @@ def test_without_a_shell_the_block_cleans_up(tmp_path: Path, monkeypatch: pytest
     assert not [*tmp_path.iterdir()]
 
 
-def test_where_the_guard_was_killed_the_block_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a system that is short of memory, say: what it should have removed is a second encoding."""
+def test_the_block_removes_its_files_if_the_guard_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system short of memory may kill the guard; the file left behind would be a second encoding."""
     started: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
 
@@ -122,7 +124,7 @@ def test_where_the_guard_was_killed_the_block_cleans_up(tmp_path: Path, monkeypa
 
 
 @pytest.mark.usefixtures("kind")
-def test_after_an_error_all_is_as_it_was(tmp_path: Path) -> None:
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     place = tmp_path / "a"
     place.write_text("before")
 
@@ -138,14 +140,14 @@ def test_after_an_error_all_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kind")
-def test_what_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none" / "a"):
         with refused(place, "written"), files.atomic(place) as part:
             part.write_text("x")
     assert not [*tmp_path.iterdir()]
 
 
-def test_outputs_are_checked_at_the_start(tmp_path: Path) -> None:
+def test_outputs_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     files.require_writable(file)
