@@ -10,7 +10,7 @@ import json
 import logging
 import mimetypes
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from dipp.codec.codec import Codec
 from dipp.codec.options import DEFAULT_PRESET, EncodeOptions, object_size, plan_of, takes
@@ -35,6 +35,9 @@ from dipp.privacy.budget import why_unused
 from dipp.privacy.certificate import Certificate
 from dipp.redaction.redact import MISSED, RedactOptions
 from dipp.redaction.sources import OTHERS
+
+if TYPE_CHECKING:
+    from dipp.data.redacting import Redacting
 
 LOGGER = logging.getLogger("dipp")
 TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
@@ -162,9 +165,11 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     if not target.parent.is_dir():
         raise DippError("dst", f"the folder {target.parent} does not exist")
     if regions is not None:
-        summary, papers = _carried_out(src, target, _redacting(regions, options), choices, options)
+        purpose = _redacting(regions, options)
+        summary, papers = _carried_out(src, target, purpose, choices, options)
         dropped = (OTHERS,) if OTHERS in summary.facts["certificate"]["assumptions"] else ()
-        return Privatized(summary, papers, (*dropped, MISSED), ())
+        visible = purpose.left_visible(position for position, *_ in summary.skipped)
+        return Privatized(summary, papers, (*dropped, *([visible] if visible else ()), MISSED), ())
     codec = Codec.from_pretrained(model, device=device, **plan_of(options))
     place = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
     summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)
@@ -204,7 +209,7 @@ def _carried_out(
     return summary, tuple(papers)
 
 
-def _redacting(regions: str | Path, options: PrivatizeOptions) -> Purpose:
+def _redacting(regions: str | Path, options: PrivatizeOptions) -> Redacting:
     """Return the purpose of a run that redacts."""
     from dipp.data.redacting import Redacting
     from dipp.redaction.redact import Redactor

@@ -101,6 +101,19 @@ def test_a_folder(tmp_path: Path, run: Command) -> None:
     assert "5 pictures" in out
 
 
+def test_regions_that_kinds_leaves_visible_are_named(tmp_path: Path, run: Command) -> None:
+    """Regions of pictures that were skipped are not counted: nothing of those pictures is released."""
+    source = folder(tmp_path / "in")
+    (source / "e.jpg").write_bytes(b"no picture")
+    arguments = ("--regions", regions(tmp_path / "r.json"), "--fill", "grey", "--workers", 1, "--no-odometer")
+    code, out, err = run("privatize", source, tmp_path / "out", *arguments, "--kinds", "face,plates")
+    assert code == 3, err
+    assert "\nnot hidden, by --kinds: 4 plate\n" in out
+    code, out, _ = run("privatize", source, tmp_path / "both", *arguments, "--kinds", "face,plate")
+    assert code == 3
+    assert "--kinds" not in out
+
+
 def test_what_regions_hide_changes_no_byte(tmp_path: Path) -> None:
     found = []
     for seed in (None, 1, 2):

@@ -91,6 +91,20 @@ def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:
     assert "not hidden" not in out
 
 
+@pytest.mark.usefixtures("street")
+def test_names_that_match_no_picture_are_warned_of_with_allow_none(run: Command) -> None:
+    """With --allow-none, a mistyped name would release its picture as it is without a word."""
+    regions_file(Path("typo.json"), "stret.jpg", "lake.png")
+    arguments = ("--regions", "typo.json", "--fill", "grey", "--allow-none", "--no-odometer")
+    code, out, err = run("redact", "street.jpg", "lake.png", "-o", "a", *arguments)
+    assert code == 0
+    assert "street.jpg: nothing to hide" in out
+    assert err.count("\n") == 1
+    assert "no picture matches 1 name of the file: stret.jpg;" in err
+    code, _, err = run("redact", "lake.png", "-o", "b.png", *arguments)
+    assert (code, err) == (0, "")  # every picture has its entry, so the other one belongs to another picture
+
+
 def test_frames_of_a_track(run: Command, street: Path) -> None:
     for number in range(3):
         (street / f"{number}.png").write_bytes(saved(scene(number), "PNG"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,11 +66,11 @@ def redact(
     Beside each picture its record is written, NAME.record.json, which `dipp check` checks. With --epsilon, a name in
     .dipp gets surroundings and answers in one file, for `dipp info` and `dipp decode`.
     """
-    from dipp.redaction.redact import MISSED, Redactor, read
+    from dipp.redaction.redact import MISSED, Redactor, left_visible, read
 
     redactor = Redactor.of(**{name: value for name, value in given(hiding, options).items() if name != "gaps"})
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
-    declared = _declared(images, regions, hiding.gaps)
+    declared = _declared(images, regions, hiding)
     chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
@@ -83,7 +82,8 @@ def redact(
         made.save(place)
         records.append(made.record)
         if not as_json:
-            typer.echo(f"{place}: {_summary(made.record)}{_shown(given_for, one)}")
+            visible = left_visible(redactor.visible(given_for))
+            typer.echo(f"{place}: {_summary(made.record)}{visible and '; ' + visible}")
     typer.echo(json.dumps([record.facts for record in records]) if as_json else MISSED)
 
 
@@ -187,12 +187,13 @@ def regions(
     typer.echo(DETECTED)
 
 
-def _declared(images: list[Path], regions: Path, gaps: str | None) -> list[Declared | None]:
+def _declared(images: list[Path], regions: Path, hiding: HidingOptions) -> list[Declared | None]:
     """Return what is declared for each picture."""
     from dipp.redaction import formats, tracks
 
     order = sorted(range(len(images)), key=lambda number: images[number].name)
-    in_order = tracks.declared(formats.load(regions), [images[number] for number in order], gaps)
+    sorted_images = [images[number] for number in order]
+    in_order = tracks.declared(formats.load(regions), sorted_images, hiding.gaps, allow_none=hiding.allow_none)
     found: list[Declared | None] = [None] * len(images)
     for number, one in zip(order, in_order, strict=True):
         found[number] = one
@@ -221,14 +222,6 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
         if target.exists() and any(one.exists() and target.samefile(one) for one in images):
             raise DippError("output", f"{target} is the original", "name another file or folder")
     return list(found)
-
-
-def _shown(declared: Declared | None, chosen: Declared) -> str:
-    """Return which declared regions stay as they are because their kinds were not chosen, in words."""
-    left = Counter(region.kind for region in declared.regions) if declared else Counter[str]()
-    left.subtract(region.kind for region in chosen.regions)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(left.items()) if count)
-    return f"; not hidden, by --kinds: {kinds}" if kinds else ""
 
 
 def _summary(record: Record) -> str:

@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -37,7 +38,7 @@ from dipp.odometer import Charge, Meter
 from dipp.redaction import charging, formats, paint, tracks
 from dipp.redaction.formats import column, own
 from dipp.redaction.record import SUFFIX
-from dipp.redaction.redact import ENDINGS, Opened, Redactor, named
+from dipp.redaction.redact import ENDINGS, Opened, Redactor, left_visible, named
 from dipp.redaction.regions import Declared
 
 LOGGER = logging.getLogger("dipp.odometer")
@@ -158,6 +159,8 @@ class Redacting(Purpose):
     """Column of a table with the names by which regions are found. By default paths or numbers of rows."""
     unlabelled: bool = False
     """Whether labels are left out, which tables alone allow: of a folder, they are in the names."""
+    visible: dict[int, Counter[str]] = field(default_factory=dict, init=False)
+    """Positions of the pictures with regions that `--kinds` leaves visible, and how many of each kind."""
     again: int = field(default=0, init=False)
     """Pictures that hide less than these regions say, because they were released before with other regions."""
     suffix: ClassVar[str] = ".json"
@@ -174,12 +177,15 @@ class Redacting(Purpose):
         """Return the options; the regions of each position go into a file of the run."""
         path, digest = rows.fresh(scratch, "regions"), hashlib.sha256()
         with rows.writing(path, SCHEMA) as add:
-            for text in self._packed(source):
+            for position, declared in enumerate(self._declared(source)):
+                if visible := self.redactor.visible(declared):
+                    self.visible[position] = visible
+                text = own.packed(declared)
                 add({"regions": text})
                 digest.update(repr(text).encode())
         return {**self._options(), "regions": os.fspath(path), "digest": digest.hexdigest()}
 
-    def _packed(self, source: Source) -> Iterator[str | None]:
+    def _declared(self, source: Source) -> Iterable[Declared | None]:
         """Yield the regions of each position; None where nothing is declared."""
         if self.unlabelled and isinstance(source, Files):
             raise DippError("drop-labels", "names of folders are released, and are the labels", "leave it out")
@@ -187,7 +193,7 @@ class Redacting(Purpose):
         if wanted.startswith(column.PREFIX):
             found = list(self._cells(source, wanted.removeprefix(column.PREFIX)))
             frames = [source.name(position) for position in range(len(source))] if self.gaps else []
-            return map(own.packed, found if self.gaps is None else tracks.filled(found, frames, self.gaps))
+            return found if self.gaps is None else tracks.filled(found, frames, self.gaps)
         pictures: list[Path] = []
         positions: list[int] = []
         for position, place in enumerate(source.places(self.names)):
@@ -195,9 +201,9 @@ class Redacting(Purpose):
             if self.gaps is None or not isinstance(source, Files) or place.suffix.lower() in ENDINGS:
                 pictures.append(place)
                 positions.append(position)
-        found = tracks.declared(formats.load(Path(wanted)), pictures, self.gaps)
+        found = tracks.declared(formats.load(Path(wanted)), pictures, self.gaps, allow_none=self.redactor.allow_none)
         by_position = dict(zip(positions, found, strict=True))
-        return (own.packed(by_position.get(position)) for position in range(len(source)))
+        return (by_position.get(position) for position in range(len(source)))
 
     def _cells(self, source: Source, name: str) -> Iterator[Declared | None]:
         """Yield the regions that a column of a table holds for each position."""
@@ -206,6 +212,16 @@ class Redacting(Purpose):
         kinds = source.kinds(name)
         for position, (cell, size) in enumerate(zip(source.cells(name), source.sizes(), strict=True)):
             yield column.of(f"{name} of {source.name(position)}", cell, size, kinds)
+
+    def left_visible(self, skipped: Iterable[int]) -> str:
+        """Return in words which regions of the released pictures `--kinds` leaves visible; empty if there are none.
+
+        Args:
+            skipped: Positions of pictures that were not released.
+        """
+        left_out = frozenset(skipped)
+        total = sum((kinds for position, kinds in self.visible.items() if position not in left_out), Counter[str]())
+        return left_visible(total)
 
     def _options(self) -> dict[str, Any]:
         """Return the choices that must be the same when a run goes on."""

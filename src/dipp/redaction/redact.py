@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Unpack
@@ -202,6 +203,12 @@ class Redactor:
             raise DippError(name, f"{what}, or pass --allow-none to say that it has none")
         return found
 
+    def visible(self, declared: Declared | None) -> Counter[str]:
+        """Return how many declared regions of each kind stay visible because `kinds` does not name their kind."""
+        if declared is None or self.kinds is None:
+            return Counter()
+        return Counter(region.kind for region in declared.regions if region.kind not in self.kinds)
+
     def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
         """Return a picture with its regions replaced; it is charged before it is returned.
 
@@ -266,6 +273,12 @@ class Redactor:
         return Redacted(content, Record.of(name, content, *about, margin=self.margin, fill=self.fill, model=model))
 
 
+def left_visible(kinds: Mapping[str, int]) -> str:
+    """Return in words how many regions of each kind `--kinds` leaves visible; empty if there are none."""
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()) if count)
+    return f"not hidden, by --kinds: {counts}" if counts else ""
+
+
 def _epsilon(given: float) -> float:
     """Return ε of regions, or raise."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
@@ -303,7 +316,7 @@ def redact(
     else:
         path = Path(image)
         content = read(path)
-    declared = _declared(path, regions)
+    declared = _declared(path, regions, redactor.allow_none)
     return redactor.redact(path.name, content, redactor.chosen(path.name, declared))
 
 
@@ -317,10 +330,10 @@ def read(path: Path) -> bytes:
         raise DippError(str(path), f"cannot be read ({error.strerror})") from None
 
 
-def _declared(path: Path, regions: Any) -> Declared | None:
+def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
     """Return regions from any of the ways in which Python gives them."""
     if isinstance(regions, str | os.PathLike):
-        return tracks.declared(formats.load(Path(regions)), [path], None)[0]
+        return tracks.declared(formats.load(Path(regions)), [path], None, allow_none=allow_none)[0]
     if isinstance(regions, np.ndarray):
         if regions.ndim != 2:
             raise DippError("regions", f"a mask of shape (H, W) is needed, got shape {regions.shape}")

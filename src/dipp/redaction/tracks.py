@@ -7,6 +7,7 @@ between them.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,23 +15,31 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+from dipp.core.words import counted
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations
 from dipp.redaction.outlines import Box
 from dipp.redaction.regions import Declared, Region
 
+LOGGER = logging.getLogger("dipp")
+LISTED = 3
+"""Entries that a warning names, at most."""
 FRAMES = ("regions", "they are for the frames of a video", "pass all frames, and --gaps refuse or cover")
 REFUSE, COVER = "refuse", "cover"
 GAPS = (REFUSE, COVER)
 
 
-def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -> list[Declared | None]:
+def declared(
+    loaded: Declarations, pictures: Sequence[Path], gaps: str | None, *, allow_none: bool = False
+) -> list[Declared | None]:
     """Return the regions of each picture; None where nothing is declared.
 
     Args:
         loaded: The regions of all pictures.
         pictures: Paths of the pictures; of frames, in the order of time.
         gaps: For frames, `refuse` or `cover`; None for pictures that have nothing to do with each other.
+        allow_none: Whether pictures without an entry are released. A mistyped name in `loaded` would then show its
+            picture, so entries that match no picture are logged as a warning.
 
     Raises:
         DippError: Several entries mean one picture, a track has a gap that is not to be covered, or the order of the
@@ -47,7 +56,19 @@ def declared(loaded: Declarations, pictures: Sequence[Path], gaps: str | None) -
         )
     found = [loaded.of(path, number) for number, path in enumerate(pictures)]
     _refuse_shared(found, pictures, loaded.everywhere)
+    if allow_none and None in found:
+        _warn_of_unmatched(loaded.unmatched(found))
     return found if gaps is None else filled(found, [path.name for path in pictures], gaps)
+
+
+def _warn_of_unmatched(names: Sequence[str]) -> None:
+    """Warn of entries that match no picture, in one line that names the first ones."""
+    if names:
+        first = ", ".join(names[:LISTED]) + (" …" if len(names) > LISTED else "")
+        LOGGER.warning(
+            f"regions: no picture matches {counted(len(names), 'name')} of the file: {first}; check them, since with "
+            "--allow-none a picture without an entry is released as it is"
+        )
 
 
 def _require_order(frames: Sequence[Path]) -> None:

@@ -232,6 +232,18 @@ def test_yolo_names_come_from_a_file(tmp_path: Path) -> None:
     assert found.of(Path("c.png")) is None
 
 
+def test_a_yolo_pose_without_flags_is_read_as_a_polygon(tmp_path: Path) -> None:
+    """4 + 2K numbers of a pose are the K + 2 points of a polygon, so the format cannot tell them apart."""
+    found = load(write(tmp_path, "a.txt", "0 0.5 0.5 0.2 0.2 0.45 0.45 0.55 0.5\n")).stems["a"]
+    (region,) = found.regions
+    assert region.outline == Polygon(((0.5, 0.5), (0.2, 0.2), (0.45, 0.45), (0.55, 0.5)))
+
+
+def test_a_yolo_polygon_on_an_edge_is_no_pose(tmp_path: Path) -> None:
+    found = load(write(tmp_path, "a.txt", "0 0.5 0.5 0.2 0.2 0.45 0.45 0 0.5 0.6 0.7\n")).stems["a"]
+    assert [type(region.outline) for region in found.regions] == [Polygon]
+
+
 def test_ids_and_kinds(tmp_path: Path) -> None:
     content = own_file({"kind": "face", "id": "anna", "box": [5, 10, 20, 10]}, {"box": [0, 0, 3, 3]}, boxes="oriented")
     found = load(write(tmp_path, "r.json", content)).of(Path("a.jpg"))
@@ -320,7 +332,9 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "deid keep": ("d", "keepcoordinates 1,2,3,4", "keepcoordinates"),
     "deid short": ("d", "coordinates 1,2,3", "got 1,2,3"),
     "yolo pixels": ("a.txt", "0 200 100 50 60", "200 100 50 60"),
-    "yolo polygon": ("a.txt", "0 0.1 0.1 0.2 0.2 0.3 0.3 0.4", "got 7"),
+    "yolo polygon": ("a.txt", "0 0.1 0.1 0.2 0.2 0.3 0.3 0.4", "7 numbers"),
+    "yolo pose, odd": ("a.txt", "0 0.5 0.5 0.2 0.2 0.45 0.45 2 0.5 0.5 2 0.55 0.55 0", "13 numbers"),
+    "yolo pose, even": ("a.txt", "0 0.5 0.5 0.2 0.2 0.45 0.45 2.000000 0.5 0.5 1", "10 numbers"),
     "mask colour": ("a.png", None, "mode RGB"),
     "mask cut": ("a.png", png(MASK)[:60], "whole PNG"),
 }

@@ -140,6 +140,11 @@ class Declarations:
             )
         return found[0] if found else None
 
+    def unmatched(self, matched: Iterable[Declared | None]) -> list[str]:
+        """Return the sorted names of the entries that are not among `matched`, the entries that `of` returned."""
+        used = {id(entry) for entry in matched if entry is not None}
+        return sorted(name for name, entry in (self.named | self.stems).items() if id(entry) not in used)
+
     def _by_name(self, picture: Path) -> Iterator[Declared]:
         """Yield the entries whose name is that of a picture: the whole path, or the last part of one."""
         whole, alike = "/" + picture.absolute().as_posix(), self._by_last_part.get(picture.name, [])

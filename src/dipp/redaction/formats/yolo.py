@@ -3,11 +3,17 @@
     CLASS X Y WIDTH HEIGHT [CONFIDENCE]          CLASS X Y X Y X Y …          (centre of a box; points of a polygon)
 
 Names of classes come from `classes.txt` or `obj.names` in the same folder, one a line.
+
+Lines of a *pose* (CLASS X Y WIDTH HEIGHT and then keypoints) are not read. With an odd count of numbers they are no
+polygon. With visibility flags, each third number after the box is 0, 1 or 2, and such a line is refused. K keypoints
+without flags are 4 + 2K numbers between 0 and 1, and so is a polygon of K + 2 points: nothing in the line tells them
+apart, and the line is read as a polygon.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from dipp.redaction.formats.reading import Declarations, File, box, declared, number, pairs, polygon
@@ -40,11 +46,21 @@ def read(file: File) -> Declarations:
 
 def _outline(file: File, values: list[float]) -> Outline:
     if len(values) > 5:
+        if len(values) % 2 or _is_flagged(values):
+            file.fail(
+                f"has a line of {len(values)} numbers after the class, which may be keypoints of a pose",
+                "of a pose keep CLASS X Y WIDTH HEIGHT alone; let a polygon begin at another of its points",
+            )
         return polygon(file, pairs(file, values))
     x, y, width, height = values[:4]
     if max(x, y, width, height) > 2:
         file.fail(f"shares of width and height are needed, got {x:g} {y:g} {width:g} {height:g}", "divide by the size")
     return box(file, x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+
+
+def _is_flagged(values: Sequence[float]) -> bool:
+    """Return whether numbers may be a box and keypoints X Y VISIBILITY, with visibilities 0, 1 and 2."""
+    return len(values) % 3 == 1 and all(value in (0, 1, 2) for value in values[6::3])
 
 
 def _names(folder: Path) -> list[str]:
