@@ -207,7 +207,7 @@ def _planes_of(layout: StepLayout) -> NDArray[np.int64]:
 
 def _expanded(values: Array, count: int) -> Array:
     """Return values (N, …), of one image or of all, as those of all."""
-    return library(values).broadcast_to(values, (count, *values.shape[1:]))
+    return values if len(values) == count else library(values).broadcast_to(values, (count, *values.shape[1:]))
 
 
 @functools.lru_cache(maxsize=8)
