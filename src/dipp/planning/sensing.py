@@ -229,7 +229,8 @@ class SensingPlanner:
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
         )
-        if final_timestep is None and self.geometry.pixels >= LARGE and len(chosen.plan.steps) > levels.FEW:
+        large = self.coarse and self.geometry.pixels >= LARGE  # the page has limits of its own
+        if large and final_timestep is None and len(chosen.plan.steps) > levels.FEW:
             chosen = self._quicker(options, chosen, most)
         more = final_timestep is None and len(within) < len(every)
         bound = more and every[-1].psnr > chosen.psnr + WORTH_SAYING
