@@ -1,4 +1,4 @@
-"""The integer arithmetic of a step: where the private pixel becomes an integer shift, and what that costs.
+"""The integer arithmetic of a step: how the private pixel becomes an integer shift, and how far it can move a score.
 
 With α and S folded in, one unit of score is 2^−S bits. `Arithmetic` fixes, per step and from public numbers only, the
 integers by which the private pixel x and the public prediction x̂0 meet:
@@ -40,55 +40,62 @@ from dipp.errors import DippError
 Floats = NDArray[np.float64]
 
 MIN_LEVEL = 128
-"""S is the smallest with A(1) at least this, if the tables hold it: truncation then costs under 1/128 of the budget."""
+"""S is the smallest value that makes A(1) at least this, if the tables allow it. Truncation then costs less than 1/128
+of the budget."""
 MIN_CLIP = 512
-"""With a clip, S is the smallest with M at least this: the one number that counts may have more digits."""
+"""With a clip, S is the smallest value that makes M at least this."""
 MAX_LEVEL = 1 << 10
 """A(1), or M with a clip, stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
 
 
 @dataclass(frozen=True)
 class Clip:
-    """The clip of a step: public, and fixed before a picture is read."""
+    """The clip of a step. It is public, and fixed before a picture is read."""
 
     tilt: float
     """V: the largest tilt of a coordinate, in nats."""
     width: float
-    """c: the residual |x0 − x̂0| from which on the tilt is V."""
+    """c: the tilt is V for every residual |x0 − x̂0| from c on."""
 
     def __post_init__(self) -> None:
         if not (0 < self.tilt < math.inf and 0 < self.width < math.inf):
-            raise DippError("clip", f"a tilt and a width above 0 are needed, got {self.tilt} and {self.width}")
+            raise DippError("clip", f"must have a finite tilt and width above 0, got {self.tilt} and {self.width}")
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The public integers of one step of a channel: scale S, levels A(x), centres c, shifts m, sensitivity D."""
+    """The public integers of one step of a channel: scale S, levels A(x), centres c, shifts m, sensitivity D.
+
+    Raises:
+        DippError: A number is out of its range, or too small or too large for the integers of a step.
+
+    """
 
     channel: Channel
     snr_gain: float
     """ΔSNR of the step: without a clip, the shift is (x0 − x̂0)·√ΔSNR for data in [−1, 1]."""
     alpha: Fraction = Fraction(1)
+    """α, by which scores are multiplied."""
     clip: Clip | None = None
-    """With a clip, tilt and gain are two numbers: the integers follow from the clip alone."""
+    """The clip of the step. If there is one, the integers follow from it and not from the gain."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.snr_gain) and self.snr_gain > 0):
-            raise DippError("snr_gain", f"a finite number above 0 is needed, got {self.snr_gain}")
+            raise DippError("snr_gain", f"must be a finite number above 0, got {self.snr_gain}")
         largest = 1 << selection.MAX_FRACTION_BITS
         if not Fraction(1, largest) <= self.alpha <= largest:
-            raise DippError("alpha", f"a rational from 2^-15 to 2^15 is needed, got {self.alpha}")
+            raise DippError("alpha", f"must be a rational from 2^-15 to 2^15, got {self.alpha}")
         name, value = ("snr_gain", self.snr_gain) if self.clip is None else ("tilt", self.clip.tilt)
         if self._largest < 1 or self.level_of_one < 1:
-            raise DippError(name, f"{value} is too small to move any score", "take fewer, larger steps")
+            raise DippError(name, f"is too small to move any score, got {value}", "take fewer, larger steps")
         if self._largest >= MAX_LEVEL:
-            raise DippError(name, f"{value} is too large for one step", "split it into smaller ones")
+            raise DippError(name, f"is too large for one step, got {value}", "split it into smaller ones")
         if self.level_of_one >= MAX_SLOPE:
-            raise DippError("clip", f"a width of {self.clip and self.clip.width} is too small", "take a wider one")
+            raise DippError("clip", f"is too narrow, got {self.clip and self.clip.width}", "take a wider one")
 
     @property
     def _real_level(self) -> float:
-        """Bits of score per unit of x, α inside: A(1) at S = 0, if it were not truncated."""
+        """Bits of score per unit of x, with α: A(1) at S = 0, before it is truncated."""
         slope = self.channel.unit_slope * math.sqrt(self.snr_gain)
         if self.clip is not None:
             slope = self.clip.tilt / self.clip.width
@@ -96,12 +103,12 @@ class Arithmetic:
 
     @property
     def _real_largest(self) -> float:
-        """What S is chosen for: the bits of the largest tilt or, without a clip, those of x = 1."""
+        """The bits of score for which S is chosen: those of the largest tilt or, without a clip, those of x = 1."""
         return self._real_level if self.clip is None else float(self.alpha) * self.clip.tilt / math.log(2)
 
     @functools.cached_property
     def fraction_bits(self) -> int:
-        """S: the smallest that gives units enough to `_real_largest`, and at most what the tables hold."""
+        """S: the smallest value by which `_real_largest` has enough units, and at most what the tables hold."""
         least = MIN_LEVEL if self.clip is None else MIN_CLIP
         wanted = max(0, math.ceil(math.log2(least / self._real_largest)))
         while math.trunc(self._real_largest * 2.0**wanted) < least:
@@ -111,7 +118,7 @@ class Arithmetic:
 
     @property
     def _largest(self) -> int:
-        """trunc(`_real_largest`·2^S): M of a clipped step, A(1) of another."""
+        """trunc(`_real_largest`·2^S): M for a clipped step, otherwise A(1)."""
         return math.trunc(self._real_largest * 2.0**self.fraction_bits)
 
     @property
@@ -126,17 +133,17 @@ class Arithmetic:
 
     @property
     def largest_shift(self) -> int | None:
-        """M, truncated as well; None, where there is no clip."""
+        """M, truncated too; None without a clip."""
         return None if self.clip is None else self._largest
 
     @property
     def limit(self) -> int:
-        """No integer shift is larger in size: |A(x)| and |c| are at most A(1), and the clip is M."""
+        """Bound on |m|: |A(x)| and |c| are at most A(1), and the clip is M."""
         return 2 * self.level_of_one if self.clip is None else min(2 * self.level_of_one, self._largest)
 
     @property
     def sensitivity(self) -> int:
-        """D: units by which one coordinate can move any candidate's score."""
+        """D: the most units by which one coordinate can move the score of a candidate."""
         return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._largest)
 
     @property
@@ -145,31 +152,43 @@ class Arithmetic:
         return Reach(self.sensitivity, self.limit, self.fraction_bits)
 
     def levels(self, x: Floats) -> NDArray[np.int32]:
-        """A(x) = trunc(unit·x) for the private x in [−1, 1]; anything else is refused."""
+        """Return A(x) = trunc(unit·x) of private values, elementwise, as int32.
+
+        Raises:
+            DippError: A value is not in [−1, 1].
+
+        """
         x = np.asarray(x, np.float64)
         if not (np.abs(x) <= 1).all():
-            raise DippError("x", "values in [-1, 1] are needed", "clamp them, and replace NaN, before encoding")
+            raise DippError("x", "must have values in [-1, 1]", "clamp them, and replace NaN, before encoding")
         return np.trunc(self.unit * x).astype(np.int32)
 
     def centres(self, x_hat: NDArray[np.floating]) -> NDArray[np.int32]:
-        """c = round(unit·x̂0) within ±A(1), from the public transcript; 0 for a prediction that is not finite.
+        """Return c = round(unit·x̂0) within ±A(1) of public predictions, as int32; 0 if a prediction is not finite.
 
-        So the encoder never fails on a transcript. One that did, and was run again, would release a file that is
-        conditioned on not having failed.
+        So the encoder never fails on a public transcript. If it could fail and were run again, its file would be
+        conditioned on not having failed, which no certificate covers.
         """
         finite = np.nan_to_num(np.asarray(x_hat, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
         return np.clip(np.rint(self.unit * finite), -self.level_of_one, self.level_of_one).astype(np.int32)
 
     def clipped(self, shifts: Any) -> Any:
-        """The shifts within ±M, as an array or a tensor of 32-bit integers."""
+        """Return shifts within ±M, or the same shifts if the step has no clip.
+
+        Args:
+            shifts: An array or a tensor of 32-bit integers.
+        """
         return shifts if self.clip is None else shifts.clip(-self._largest, self._largest)
 
     def shifts(self, x: Floats, x_hat: Floats) -> NDArray[np.int32]:
-        """m = clip(A(x) − c, ±M), where the private values enter (of pictures: `encoder.Selector`)."""
+        """Return m = clip(A(x) − c, ±M) of private values x and public predictions x̂0, as int32.
+
+        The codec does the same for whole pictures in `codec.encoder.Selector`.
+        """
         shifts: NDArray[np.int32] = self.clipped(self.levels(x) - self.centres(x_hat))
         return shifts
 
     @functools.cached_property
     def law(self) -> IntegerLaw:
-        """The integer law that scores the candidates of this step."""
+        """The integer law by which the candidates of this step are scored."""
         return self.channel.law(self.alpha, self.fraction_bits, self.limit)

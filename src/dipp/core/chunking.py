@@ -1,13 +1,13 @@
-"""Chunks: which coordinates of a step are coded together, one index for each chunk.
+"""Chunks: the groups of coordinates of a step that are coded together, each by one index.
 
-The deal depends on public values alone (seed, step, geometry, unit) and is the same for all images of a geometry:
-chunks cut by the realised shifts would leak information about the image.
+A *deal* says which coordinates form a chunk. It depends on public values alone (seed, step, geometry, unit) and is the
+same for all images of a geometry: chunks that depend on the shifts of an image would leak information about it.
 
-| deal | chunks |
+| deal | a chunk has |
 |---|---|
-| `Shuffled` | of equal size, by a public shuffle: a step's divergence is too large for one index |
-| `ByUnit` | the touched coordinates of a unit, all of them |
-| `ByBlock` | the coarse pixels of a block of a unit (`core.steps.Question`), in the order of the rounds |
+| `Shuffled` | coordinates chosen by a public shuffle; all chunks have nearly the same size |
+| `ByUnit` | all touched coordinates of one unit |
+| `ByBlock` | the coarse pixels of one block of a unit (`core.steps.Question`); chunks come in the order of the rounds |
 
 **Shuffled.** Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after
 pixel: the i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel,
@@ -44,12 +44,14 @@ class Chunks:
     """Coordinates divided into chunks: chunk i holds order[offsets[i]:offsets[i + 1]], ascending and never empty."""
 
     order: Integers
+    """All coordinates, chunk after chunk."""
     offsets: Integers
+    """Bounds of the chunks in `order`: one more number than there are chunks."""
     rounds: tuple[int, ...] = ()
-    """Number of the first chunk of each round after the first, if the chunks are asked in several rounds."""
+    """Number of the first chunk of each round after the first; empty if there is one round."""
 
     def in_round(self, number: int) -> Chunks:
-        """Return the chunks of one round, whose number is counted from 0."""
+        """Return the chunks of one round; rounds are numbered from 0."""
         first, last = (0, *self.rounds, self.count)[number : number + 2]
         begin, end = self.offsets[first], self.offsets[last]
         return Chunks(self.order[begin:end], self.offsets[first : last + 1] - begin)
@@ -60,9 +62,9 @@ class Chunks:
         return len(self.offsets) - 1
 
     def part(self, chunk: int) -> Integers:
-        """Coordinates of one chunk, ascending."""
+        """Return the coordinates of one chunk, ascending."""
         if not 0 <= chunk < self.count:
-            raise DippError("chunk", f"0 to {self.count - 1} is needed, got {chunk}")
+            raise DippError("chunk", f"must be from 0 to {self.count - 1}, got {chunk}")
         return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
 
     def owners(self) -> Integers:
@@ -71,115 +73,115 @@ class Chunks:
 
 
 NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
-"""The chunks of a step that touches no coordinate: none."""
+"""No chunks: those of a step that touches no coordinate."""
 
 
 class Touched(NamedTuple):
-    """What a step touches of a picture."""
+    """The coordinates that a step touches, with everything public that a deal needs."""
 
     number: int
     """Number of the step."""
     step: CodedStep
     coordinates: Integers
-    """The touched coordinates, ascending and at least one."""
+    """The touched coordinates, ascending; at least one."""
     unit: Unit
     geometry: Geometry
 
 
 class Dealt(NamedTuple):
-    """What a deal did to the units of a picture."""
+    """How chunks divide the units of a picture."""
 
     parts: Integers
-    """How often each unit takes part in the selections of the step."""
+    """Number of selections of the step in which each unit takes part, for every unit."""
     apart: bool
-    """Whether the deal kept what it keeps apart: two coordinates of a pixel, or two units."""
+    """Whether no chunk has two coordinates of a pixel or, for deals by unit, coordinates of two units."""
 
 
 class Deal(ABC):
-    """How the coordinates that a step touches are dealt to chunks."""
+    """A rule by which the coordinates that a step touches are dealt to chunks."""
 
     alone: ClassVar[bool]
-    """Whether every chunk lies in one unit."""
+    """Whether each chunk lies in one unit."""
 
     @abstractmethod
     def require_unit(self, unit: Unit) -> None:
-        """Raise if the deal does not serve a unit."""
+        """Raise if the deal does not serve this kind of unit."""
 
     def require_separate(self, separate: bool) -> None:  # noqa: B027 - a shuffle may keep channels together
-        """Raise if parts of a unit may share a chunk, and the deal keeps them apart."""
+        """Raise if `separate` is false, so that parts of a unit may share a chunk, and the deal keeps them apart."""
 
     @abstractmethod
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
-        """Return the chunks of each step of a picture."""
+        """Return the number of chunks of each step for a picture of this geometry."""
 
     @abstractmethod
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:
-        """Return how often a unit takes part in the selections of a step, at most."""
+        """Return the largest number of selections of a step in which a unit takes part."""
 
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
-        """Raise if a unit cannot take part so often in the selections of a step, as a ledger says."""
+        """Raise if `touched`, the number of selections of a unit that a ledger states for a step, is impossible."""
         if touched != (wanted := self._touches(mask, channels)):
-            raise DippError("touched", f"{wanted} in every step is needed with period {mask.period}")
+            raise DippError("touched", f"must be {wanted} in every step with period {mask.period}, got {touched}")
 
     def _touches(self, mask: Mask, channels: int) -> int:  # noqa: ARG002
-        """Return `touches` where it is the same for all steps."""
+        """Return `touches` for deals that give every step the same number."""
         return 1
 
     @abstractmethod
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
-        """Return whether a step of `count` chunks has no two parts of a unit in one chunk, for certain."""
+        """Return whether a step with `count` chunks certainly has no two parts of a unit in one chunk."""
 
     @abstractmethod
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:
-        """Deal the coordinates that a step touches to chunks, kept `apart` or not (`Deal.apart`)."""
+        """Deal the coordinates that a step touches to chunks; if `apart`, no two of a pixel share a chunk."""
 
     @abstractmethod
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
-        """Return what chunks that were dealt mean for the units: this looks at the chunks, and not at a plan."""
+        """Return how given chunks divide the units of a picture, from the chunks alone and not from a plan."""
 
 
 class Shuffled(Deal):
-    """By a public shuffle of the pixels."""
+    """The deal by a public shuffle of the pixels, to chunks of nearly equal size."""
 
     alone = False
 
     def require_unit(self, unit: Unit) -> None:
-        """Raise for a unit other than the pixel, whose coordinates the shuffle keeps apart."""
+        """Raise for any unit except the pixel: the shuffle keeps the coordinates of a pixel apart, and no others."""
         if unit != Pixel():
-            raise DippError("unit", f"this code prices single pixels, got {unit.short}")
+            raise DippError("unit", f"must be the pixel for this code, got {unit.short}")
 
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
-        """Return the touched coordinates over the sizes, rounded up."""
+        """Return the number of touched coordinates divided by the size of a chunk, rounded up, for each step."""
         sizes = np.array([step.chunk_size for step in steps])
         return np.asarray(-(-mask.counts(len(sizes), geometry) // sizes), np.int64)
 
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
-        """Return the coordinates of a pixel that a step touches."""
+        """Return the number of coordinates of a pixel that a step touches."""
         return self._touches(mask, channels)
 
     def _touches(self, mask: Mask, channels: int) -> int:
         return mask.touches(channels)
 
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
-        """Return true if a step touches one coordinate of a pixel, or has chunks enough and keeps them apart."""
+        """Return true if a step touches one coordinate of a pixel, or has at least C chunks and separates channels."""
         return mask.touches(channels) == 1 or (separate and count >= channels)
 
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:
-        """Deal in turn to as many chunks as the size needs."""
+        """Deal the coordinates in turn to as few chunks as the size of a chunk allows."""
         count = -(-len(touched.coordinates) // touched.step.chunk_size)
         number, geometry = touched.number, touched.geometry
         return chunks(seed, number, geometry, count, apart=apart, coordinates=touched.coordinates)
 
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
-        """Return the coordinates of each pixel, and whether no two of a pixel are in one chunk."""
+        """Return the number of coordinates of each pixel, and whether no chunk has two coordinates of a pixel."""
         units, chunk = unit.of(dealt.order, geometry), dealt.owners()
-        # Coordinates ascend within a chunk, so that those of a pixel are neighbours.
+        # Coordinates ascend within a chunk, so two coordinates of a pixel follow each other.
         apart = not ((units[1:] == units[:-1]) & (chunk[1:] == chunk[:-1])).any()
         return Dealt(np.bincount(units, minlength=unit.count(geometry)), apart)
 
 
 class ByUnit(Deal):
-    """All touched coordinates of a unit together, and no others with them: one draw for each unit."""
+    """The deal by units: a chunk has all touched coordinates of one unit, so each unit has one draw."""
 
     alone = True
 
@@ -187,11 +189,11 @@ class ByUnit(Deal):
         """Accept any unit."""
 
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
-        """Return the units that each step touches."""
+        """Return the number of units that each step touches."""
         return mask.units(len(steps), unit, geometry)
 
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
-        """Return 1: a unit is a chunk."""
+        """Return 1: a unit is one chunk."""
         return 1
 
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:  # noqa: ARG002
@@ -199,7 +201,7 @@ class ByUnit(Deal):
         return True
 
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
-        """Deal by the partition alone, in the order of the units."""
+        """Return one chunk for each unit, in the order of the units."""
         coordinates = touched.coordinates
         units = touched.unit.of(coordinates, touched.geometry)
         order = coordinates[np.argsort(units, kind="stable")]
@@ -209,13 +211,13 @@ class ByUnit(Deal):
         return Chunks(order, offsets)
 
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
-        """Return the chunks in which each unit has coordinates, and whether every chunk lies in one unit."""
+        """Return the number of chunks in which each unit has coordinates, and whether each chunk lies in one unit."""
         pairs = np.unique(np.stack([unit.of(dealt.order, geometry), dealt.owners()]), axis=1)
         return Dealt(np.bincount(pairs[0], minlength=unit.count(geometry)), pairs.shape[1] == dealt.count)
 
 
 class ByBlock(ByUnit):
-    """The 4×4 coarse pixels of each block of a unit, as `core.steps.Question` divides it: a draw for each block.
+    """The deal by blocks: a chunk has the 4×4 coarse pixels of one block of a unit (`core.steps.Question`).
 
     Coordinates, unit and geometry are those of the coarse picture (`CodedStep.grid`). Each unit is divided by whole
     blocks, so a block lies in one unit; at the picture's edges blocks may be cut off. Blocks come in the order of the
@@ -223,27 +225,27 @@ class ByBlock(ByUnit):
     """
 
     def require_separate(self, separate: bool) -> None:
-        """Raise if parts of a unit may share a chunk: each block has one of its own."""
+        """Raise if `separate` is false: each block has a chunk of its own."""
         if not separate:
             raise DippError("separate", "must be true where each block of a unit has a draw of its own, got false")
 
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:  # noqa: ARG002
-        """Return the blocks of the coarse picture of each step."""
+        """Return the number of blocks of the coarse picture of each step."""
         grids = (step.grid(unit, geometry)[1] for step in steps)
         return np.array([-(-grid.height // BLOCK) * -(-grid.width // BLOCK) for grid in grids], np.int64)
 
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
-        """Return the blocks of a unit: those of each of its places."""
+        """Return the number of blocks of a unit: its boxes times the blocks of each box."""
         return unit.most_places * step.draws
 
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
-        """Raise if this is not the number of blocks of a unit whose places are divided by a power of two."""
+        """Raise if `touched` is not the number of blocks of a unit, whose boxes are divided by powers of two."""
         if touched not in {unit.most_places * 4**i for i in range(6)}:
-            several = f" times its {unit.most_places} places" * (unit.most_places > 1)
-            raise DippError("touched", f"1, 4, 16, 64, 256 or 1024 blocks of a unit{several} are needed, got {touched}")
+            times = f", times its {unit.most_places} places" * (unit.most_places > 1)
+            raise DippError("touched", f"must be 1, 4, 16, 64, 256 or 1024 blocks of a unit{times}, got {touched}")
 
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
-        """Deal by the grid of blocks alone, in the order of the rounds."""
+        """Return one chunk for each block of the grid, in the order of the rounds."""
         step, coordinates, geometry = touched.step, touched.coordinates, touched.geometry
         row, column = np.divmod(coordinates // geometry.channels, geometry.width)
         row, column = row // BLOCK, column // BLOCK
@@ -260,6 +262,7 @@ class ByBlock(ByUnit):
 
 
 SHUFFLED, BY_UNIT, BY_BLOCK = Shuffled(), ByUnit(), ByBlock()
+"""The three deals."""
 
 
 def chunks(
@@ -271,18 +274,19 @@ def chunks(
     apart: bool = True,
     coordinates: Integers | None = None,
 ) -> Chunks:
-    """Deal the coordinates of one step to chunks, by the public seed.
+    """Deal the coordinates of one step to chunks of nearly equal size, by a public shuffle of the pixels.
 
     Args:
-        seed: The public seed.
-        step: Number of the step.
+        seed: The public seed, 16 bytes.
+        step: Number of the step, from 0.
         geometry: The geometry of the picture.
         count: Number of chunks.
-        apart: Whether no two coordinates of a pixel may meet in a chunk. If false, any coordinates may meet.
-        coordinates: The coordinates that the step touches, ascending; by default all of the picture.
+        apart: Whether no two coordinates of a pixel may share a chunk.
+        coordinates: The coordinates that the step touches, ascending; by default all coordinates of the picture.
 
     Raises:
-        DippError: There are fewer chunks than coordinates of a pixel, or more than coordinates.
+        DippError: `count` is smaller than the number of coordinates of a pixel (if `apart`), or larger than the number
+            of touched coordinates; or the coordinates are invalid.
 
     """
     dims, channels = geometry.coordinates, geometry.channels if apart else 1
@@ -291,14 +295,14 @@ def chunks(
     crowd = int(np.bincount(pixel).max())
     if not crowd <= count <= len(touched):
         raise DippError(
-            "count", f"{crowd} (coordinates of a pixel) to {len(touched)} (of the step) chunks are needed, got {count}"
+            "count", f"must be from {crowd} (coordinates of a pixel) to {len(touched)} (of the step), got {count}"
         )
     if count == len(touched):
         return _alone(touched)
     shuffled = randomness.permutation(randomness.stream(seed, 0, step, "chunks"), dims // channels)
-    place = np.empty_like(shuffled)
-    place[shuffled] = np.arange(len(shuffled))
-    rank = place[pixel]
+    ranks = np.empty_like(shuffled)
+    ranks[shuffled] = np.arange(len(shuffled))
+    rank = ranks[pixel]
     deal = np.argsort(rank * channels + (channel + rank) % channels)  # all keys differ: any sort gives the same
     chunk = np.empty(len(touched), np.int64)
     chunk[deal] = np.arange(len(touched)) % count
@@ -309,17 +313,17 @@ def chunks(
 
 
 def _alone(touched: Integers) -> Chunks:
-    """Return the chunks of one coordinate each, in ascending order."""
+    """Return one chunk for each coordinate, in ascending order."""
     order, offsets = touched.copy(), np.arange(len(touched) + 1, dtype=np.int64)
     order.flags.writeable = offsets.flags.writeable = False
     return Chunks(order, offsets)
 
 
 def _checked(coordinates: Integers, dims: int) -> Integers:
-    """The coordinates in int64; refused unless they ascend strictly within 0 … dims − 1."""
+    """Return the coordinates as int64, or raise unless they ascend strictly within 0 … dims − 1."""
     if coordinates.ndim != 1 or coordinates.dtype.kind not in "iu" or not len(coordinates):
-        raise DippError("coordinates", f"a row of one or more integers is needed, got shape {coordinates.shape}")
+        raise DippError("coordinates", f"must be a row of one or more integers, got shape {coordinates.shape}")
     wide = coordinates.astype(np.int64)
     if wide[0] < 0 or wide[-1] >= dims or (np.diff(wide) <= 0).any():
-        raise DippError("coordinates", f"ascending ones from 0 to {dims - 1} are needed, each once")
+        raise DippError("coordinates", f"must ascend from 0 to {dims - 1}, each at most once")
     return wide

@@ -1,4 +1,4 @@
-"""The draw among the closest candidates: a private choice whose price is the same whatever the scores are.
+"""The draw among the closest candidates: a private choice whose price does not depend on the scores.
 
 A unit of a picture has n public candidates. Any score of its private content ranks them, and T is the set of the m
 best. Public integers a ≥ b ≥ 1 weigh the candidates, and the index K is drawn with
@@ -8,8 +8,8 @@ best. Public integers a ≥ b ≥ 1 weigh the candidates, and the index K is dra
 **Claim.** For any two contents of the unit, every index has probabilities that differ by a factor of at most a/b. So
 the draw is ε-differentially private with ε = ln(a/b), exactly.
 
-*Proof.* W depends on n, m, a and b alone, which are public. So each probability is a/W or b/W, whatever T is, and T is
-all that the private content decides. ∎
+*Proof.* W depends on n, m, a and b alone, which are public. So each probability is a/W or b/W, whatever T is, and the
+private content decides nothing but T. ∎
 
 Nothing is assumed of the scores: they may be floats of any precision, of any device, infinite or not a number. What the
 proof needs is that T always has exactly m elements (`best_of`), and that the draw has exactly this law (`index_at`).
@@ -20,7 +20,7 @@ and each other candidate by b of them, so the law is exact. R comes from the ope
 (`randomness.private_bytes`), by rejection, one R for each unit: a shared R would be revealed by a unit whose content is
 known, and with it the index of the other units would tell their T.
 
-**Rényi divergence.** Let T and T' have j elements each that the other has not; j is at most min(m, n − m). The
+**Rényi divergence.** Let T and T' have j elements each that the other does not have; j is at most min(m, n − m). The
 candidates in which they differ have the mass w = j·(a + b)/W under both, and within them the two laws are those of
 randomised response with p = a/(a + b). So for every order α > 1
 
@@ -54,30 +54,30 @@ from dipp.errors import DippError
 Integers = NDArray[np.int64]
 
 MAX_TOTAL = 1 << 62
-"""W stays below this, so that its multiples fit into 64 bits and few draws are rejected."""
+"""Largest W: its multiples fit into 64 bits, and few draws are rejected."""
 MAX_LIGHT = 1 << 16
-"""The light weight that is planned, where W allows it: ε is then met within 2^−16."""
+"""Light weight of planned draws, if W allows it: ε is then met within 2^−16."""
 MAX_EPSILON = 40.0
-"""Largest ε of one draw that is planned."""
+"""Largest ε of one planned draw."""
 DECIMALS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""The arithmetic of prices: its logarithms and exponentials are correctly rounded on every platform."""
+"""Decimal arithmetic of prices, whose logarithms and exponentials are correctly rounded on every platform."""
 ROUNDING = Decimal(2) ** -50
-"""Prices are raised by this share of themselves: more than rounding can lose when a ledger adds them up, and far more
-than the operations of a price lose. What cancels in those is at most the first 70 of 100 digits: ε is at least 2^−62,
-and w at least 2^−21."""
+"""Prices are raised by this share of themselves. It is more than rounding can lose when a ledger adds prices up, and
+far more than the operations of a price lose. Those cancel at most the first 70 of 100 digits, because ε is at least
+2^−62 and w at least 2^−21."""
 TOLERANCE = Decimal(2) ** -24
-"""How much ρ may lie above the true supremum, relative to it, for ε from 0.01 on."""
+"""Largest relative error of ρ above the true supremum, for ε from 0.01."""
 MAX_INTERVALS = 1 << 13
-"""Intervals of orders that ρ is bounded on, at most: for a smaller ε the bound is less tight, and no more work."""
+"""Largest number of intervals of orders in the bound of ρ. For an ε below 0.01 it makes the bound less tight."""
 
 
 @dataclass(frozen=True)
 class Weights(Terms):
-    """The public law of one draw, and what the draw is priced from.
+    """The public law of one draw, from which the draw is priced.
 
     Attributes:
         candidates: n, the number of candidates.
-        best: m, how many of them are in T.
+        best: m, the number of candidates in T.
         heavy: a, the weight of a candidate in T.
         light: b, the weight of any other candidate.
 
@@ -97,11 +97,11 @@ class Weights(Terms):
         require_whole("heavy", self.heavy, 1, MAX_TOTAL)
         require_whole("light", self.light, 1, self.heavy)
         if self.total > MAX_TOTAL:
-            raise DippError("weights", f"their sum must be at most 2^62, got {self.total}", "take smaller weights")
+            raise DippError("weights", f"must have a sum of at most 2^62, got {self.total}", "take smaller weights")
 
     @classmethod
     def within(cls, candidates: int, best: int, epsilon: float) -> Weights:
-        """Return the weights of the largest ε that is at most `epsilon`.
+        """Return the weights whose ε is as close to `epsilon` as possible without exceeding it.
 
         Args:
             candidates: n.
@@ -109,14 +109,14 @@ class Weights(Terms):
             epsilon: The largest ε of the draw, from 0 to `MAX_EPSILON`.
 
         Returns:
-            Weights whose light one is `MAX_LIGHT`, or the largest power of two below it for which W is at most 2^62.
+            Weights whose light weight is `MAX_LIGHT`, or the largest power of two below it for which W is at most 2^62.
 
         Raises:
-            DippError: `epsilon` is out of its range, or m candidates of so large a weight make W too large.
+            DippError: `epsilon` is out of its range, or the heavy weight that it needs makes W too large.
 
         """
         if not 0 <= epsilon <= MAX_EPSILON:
-            raise DippError("epsilon", f"one draw can have from 0 to {MAX_EPSILON:g}, got {epsilon}")
+            raise DippError("epsilon", f"must be from 0 to {MAX_EPSILON:g} for one draw, got {epsilon}")
         with localcontext(DECIMALS):
             odds = (Decimal(epsilon) * (1 - ROUNDING)).exp()
             light = MAX_LIGHT
@@ -129,7 +129,7 @@ class Weights(Terms):
 
     @property
     def public(self) -> tuple[Any, ...]:
-        """All four numbers."""
+        """All four numbers, which must be the same for all images of a step."""
         return self.candidates, self.best, self.heavy, self.light
 
     @property
@@ -145,7 +145,7 @@ class Weights(Terms):
 
     @property
     def differing(self) -> int:
-        """j: in how many candidates each of two sets T can differ from the other, at most."""
+        """j: the largest number of candidates of one set T that another set T does not have."""
         return min(self.best, self.candidates - self.best)
 
     @property
@@ -159,14 +159,14 @@ class Weights(Terms):
         return _rho(self)
 
     def draw(self, best: Integers, tally: Tally) -> Integers:
-        """Draw one index for each unit, by one private integer each.
+        """Draw one index for each unit, each by a private integer of its own.
 
         Args:
             best: The set T of each unit: units × m indices, ascending and distinct in each row.
-            tally: Where the draws are written down.
+            tally: The record to which the draws are added.
 
         Returns:
-            The indices, one for each unit.
+            The index of each unit, int64.
 
         Raises:
             DippError: A row is not a set of m candidates in ascending order.
@@ -181,12 +181,17 @@ class Weights(Terms):
         return self.index_at(_private_below(self.total, len(sets)), sets)
 
     def index_at(self, drawn: NDArray[np.uint64], best: Integers) -> Integers:
-        """Return the index that each private integer R below W stands for: the rule of the module's text."""
+        """Return the index for each private integer R below W, by the rule in the module's docstring.
+
+        Args:
+            drawn: One integer R for each unit.
+            best: The set T of each unit, units × m indices.
+        """
         heavy = np.uint64(self.best * self.heavy)
         inside = drawn < heavy
         member = np.minimum(drawn, heavy - np.uint64(1)) // np.uint64(self.heavy)
         rank = ((np.maximum(drawn, heavy) - heavy) // np.uint64(self.light)).astype(np.int64)
-        # Element i of T has t_i − i candidates outside T below it: those at or below `rank` push the index up by one.
+        # Element i of T has t_i − i candidates outside T below it. If that is at most `rank`, the index is one higher.
         outside = rank + (best - np.arange(self.best) <= rank[:, None]).sum(axis=1)
         chosen = np.take_along_axis(best, member.astype(np.int64)[:, None], axis=1)[:, 0]
         return np.where(inside, chosen, outside)
@@ -194,19 +199,19 @@ class Weights(Terms):
 
 @dataclass
 class Tally:
-    """What was drawn, as the draws themselves write it down: by which law, and how often.
+    """The record of draws, which the draws write themselves: their law and their number.
 
-    A recorder makes its ledger of this, and not of a plan: a draw by other integers than the planned ones, or one draw
-    more, leads to another ledger.
+    The encoder makes its ledger from this and not from a plan. So a draw by other integers than the planned ones, or
+    one draw too many, leads to another ledger.
     """
 
     law: Weights | None = None
-    """The law of all draws so far; None before the first."""
+    """The law of all draws so far; None before the first draw."""
     draws: int = 0
-    """Private integers that were drawn."""
+    """Number of private integers that were drawn."""
 
     def add(self, law: Weights, draws: int) -> None:
-        """Write down draws by one law, or raise if they have another law than those before."""
+        """Add a number of draws by one law to the record, or raise if the draws before had another law."""
         self.law = law if self.law is None else law.worse(self.law)
         self.draws += draws
 
@@ -219,23 +224,23 @@ class Tally:
 def best_of(scores: NDArray[Any], best: int) -> Integers:
     """Return the indices of the `best` largest scores of each row, ascending.
 
-    Every row has exactly `best` distinct indices, whatever the scores: a score that is not a number counts as the
-    smallest, and of equal scores the lower index comes first. A row depends on the scores of that row alone.
+    Every row has exactly `best` distinct indices, whatever the scores: NaN counts as the smallest score, and among
+    equal scores the lower index comes first. A row depends on the scores of that row alone.
 
     *Proof.* Let v be the `best`-th largest score of a row. Fewer than `best` scores lie above v, and at least `best`
-    are v or above. So all those above v and the first few that are v are exactly `best`. ∎
+    are v or above. So all scores above v, together with the first few scores equal to v, are exactly `best`. ∎
 
     Args:
         scores: Units × candidates, integers of up to 32 bits or floats.
-        best: m, how many indices are wanted: from 1 to the number of candidates.
+        best: m, the number of indices, from 1 to the number of candidates.
 
     Returns:
-        Units × m indices.
+        Units × m indices, int64.
 
     """
     ordered = np.where(np.isnan(scores), -np.inf, scores)
-    place = ordered.shape[1] - best
-    least = np.partition(ordered, place, axis=1)[:, place, None]
+    rank = ordered.shape[1] - best
+    least = np.partition(ordered, rank, axis=1)[:, rank, None]
     above, level = ordered > least, ordered == least
     missing = best - above.sum(axis=1, keepdims=True)
     chosen = above | (level & (np.cumsum(level, axis=1) <= missing))
@@ -245,7 +250,7 @@ def best_of(scores: NDArray[Any], best: int) -> Integers:
 def _private_below(limit: int, count: int) -> NDArray[np.uint64]:
     """Return `count` private integers, uniform below `limit`, by rejection.
 
-    What is rejected depends on the drawn bits and on the public limit alone.
+    The rejections depend on the drawn bits and on the public limit alone.
     """
     most = np.uint64((1 << 64) // limit * limit - 1)
     drawn = np.empty(count, np.uint64)
@@ -257,7 +262,7 @@ def _private_below(limit: int, count: int) -> NDArray[np.uint64]:
 
 
 def rounded_up(value: Decimal) -> float:
-    """Return a float that is at least `value`, raised by `ROUNDING`."""
+    """Return a float that is at least `value` after it is raised by `ROUNDING`."""
     with localcontext(DECIMALS):
         raised = value * (1 + ROUNDING)
         nearest = float(raised)
@@ -282,8 +287,8 @@ def _rho(weights: Weights) -> float:
         D_α/α = g(α)/(α·(α − 1)) ≤ (s·x − k)/(x·(1 + x)),
 
     which rises up to x = (k + √(k² + s·k))/s and falls beyond: its maximum over the interval is at this x or at the
-    nearer end. Beyond the last interval D_α ≤ ε gives ε/α. The largest of these bounds is an upper bound at any time;
-    intervals are halved until it exceeds the best value met by no more than the tolerance, or there are
+    nearer end. Beyond the last interval D_α ≤ ε gives ε/α. The largest of these bounds is an upper bound at any time.
+    Intervals are halved until it exceeds the largest computed value by at most the tolerance, or until there are
     `MAX_INTERVALS`. As α → 1 the value is w·ε·tanh(ε/2), the divergence of order 1. ∎
     """
     if weights.heavy == weights.light:
@@ -293,6 +298,7 @@ def _rho(weights: Weights) -> float:
 
 
 def _supremum(weights: Weights) -> Decimal:
+    """Return the bound of `_rho` before it is rounded up to a float."""
     ratio = Decimal(weights.heavy) / weights.light
     loss = ratio.ln()
     mass = Decimal(weights.differing * (weights.heavy + weights.light)) / weights.total
@@ -305,7 +311,7 @@ def _supremum(weights: Weights) -> Decimal:
 
     zero = Decimal(0)
     best = mass * loss * (ratio - 1) / (ratio + 1)
-    last = loss / best  # from the order 1 + last on, ε/α is below the divergence of order 1
+    last = loss / best  # for orders above 1 + last, ε/α is below the divergence of order 1
     intervals = [_bounded(zero, zero, last, log_moment(last))]
     while -intervals[0][0] > best * (1 + TOLERANCE) and len(intervals) < MAX_INTERVALS:
         _, left, at_left, right, at_right = heapq.heappop(intervals)
@@ -318,7 +324,7 @@ def _supremum(weights: Weights) -> Decimal:
 
 
 def _bounded(left: Decimal, at_left: Decimal, right: Decimal, at_right: Decimal) -> tuple[Decimal, ...]:
-    """Return an interval of orders with the negative of its bound in front, as a heap wants it."""
+    """Return an interval of orders for a heap: the negative of its bound, then both ends with their values of g."""
     slope = (at_right - at_left) / (right - left)
     offset = max(slope * left - at_left, Decimal(0))
     peak = min(max((offset + (offset * (offset + slope)).sqrt()) / slope, left), right)

@@ -1,11 +1,11 @@
-"""Entropy coding: indices to bytes and back, exactly, on every platform.
+"""Entropy coding: exact conversion of indices to bytes and back, the same on every platform.
 
-Three things, kept apart: a *model* says how likely an index is, in integers (`ZetaCode`); the *coder* turns a sequence
-of (model, index) into the shortest byte string that says it (`encode`, `decode`); `FixedLength` packs indices that are
-all equally likely, without a coder. No float decides an integer here.
+The module has three parts. A *model* says how likely each index is, in integers (`ZetaCode`). The *coder* turns a
+sequence of (model, index) into the shortest byte string from which it can be decoded (`encode`, `decode`).
+`FixedLength` packs equally likely indices, without a coder. No integer depends on a float.
 
-Every parameter must be public and fixed before the image is read: an exponent fitted to the image's own divergence
-would leak information about the image, and the decoder would not have it.
+Every parameter must be public and fixed before the image is read. An exponent fitted to the divergence of an image
+would leak information about the image, and the decoder would not know it.
 """
 
 from __future__ import annotations
@@ -27,24 +27,29 @@ from dipp.errors import DippError
 
 EXPONENT_BITS = 6
 EXPONENT_UNITS = 1 << EXPONENT_BITS
-"""Exponents are multiples of 1/64 that fit into a byte; rounding to one costs < 0.001 bit an index at n ≤ 2^22."""
+"""Exponents are multiples of 1/64 that fit into a byte. Rounding to one costs < 0.001 bit per index at n ≤ 2^22."""
 MAX_ZETA_CANDIDATES = 1 << 40
-"""Largest n of a zeta code: far above that of a selection, because indices of exact codes have no such limit."""
+"""Largest n of a zeta code. It is far above that of a selection, because exact codes have larger indices."""
 WEIGHT_BITS = 58
-"""The first index weighs 2^58: the last of 2^40 still has 16 bits at an exponent near 1."""
+"""The first index weighs 2^58, so the last of 2^40 still has a weight of 16 bits at an exponent near 1."""
 CELLS_PER_OCTAVE = 8
+"""Largest number of cells of equal weight in an octave of indices (`ZetaCode`)."""
 STATE_BITS = 128
-"""Precision of the coder's interval."""
+"""Precision of the coder's interval in bits."""
 STATE_BYTES = STATE_BITS // 8
 MAX_WIDTH = MAX_CANDIDATES.bit_length() - 1
 """Largest width of a fixed-length index, in bits."""
 BLOCK_BITS = 1 << 22
-"""Bits that are packed or unpacked at a time, which takes a byte of memory for each."""
+"""Number of bits that are packed or unpacked at a time; each takes a byte of memory."""
 
 LOG2_3_56 = Fraction(1_831_877, 1_000_000)
+"""log2(3.56), rounded."""
 REFITTED_ALPHA = Fraction(2)
+"""The α for which `REFITTED` was made."""
 REFITTED_KL = range(0, 20, 2)
+"""KL divergence in bits of each column of `REFITTED`."""
 REFITTED_PADS = range(2, 8)
+"""Pad log2 n − KL in bits of each row of `REFITTED`."""
 REFITTED = (
     (124, 72, 63, 58, 56, 54, 54, 54, 53, 52),
     (127, 76, 66, 61, 57, 56, 55, 55, 54, 53),
@@ -53,22 +58,21 @@ REFITTED = (
     (128, 84, 72, 66, 62, 60, 59, 58, 56, 54),
     (128, 86, 74, 68, 64, 61, 60, 59, 56, 54),
 )
-"""Exponents of the shortest codes for α = 2, in units of 1/64: a row for each pad log2 n − KL in bits, a column for
-each KL in bits. Made by `benchmarks/fit_zeta.py`."""
+"""Exponents of the shortest codes for α = 2, in units of 1/64. `benchmarks/fit_zeta.py` made them."""
 
 
 class Model(Protocol):
-    """An integer law: each index owns one or more of the integers 0 … total − 1, and total < 2^107."""
+    """A law of an index in integers: each index owns one or more of the integers 0 … total − 1, and total < 2^107."""
 
     @property
     def total(self) -> int:
         """Sum of all weights."""
 
     def interval(self, index: int) -> tuple[int, int]:
-        """The first integer that the index owns, and how many it owns."""
+        """Return the first integer that the index owns, and the number of integers that it owns."""
 
     def find(self, target: int) -> int:
-        """Index that owns the integer `target`, 0 ≤ target < total."""
+        """Return the index that owns the integer `target`, 0 ≤ target < total."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,15 @@ class ZetaCode:
     """
 
     candidates: int
+    """n, from 1 to `MAX_ZETA_CANDIDATES`."""
     exponent: Fraction
+    """s, a multiple of 1/64 from 1/64 to 255/64."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= MAX_ZETA_CANDIDATES:
-            raise DippError("candidates", f"n from 1 to {MAX_ZETA_CANDIDATES} is needed, got {self.candidates}")
+            raise DippError("candidates", f"must be from 1 to {MAX_ZETA_CANDIDATES}, got {self.candidates}")
         if self.exponent * EXPONENT_UNITS not in range(1, 256):
-            raise DippError("exponent", f"a multiple of 1/64 up to 255/64 is needed, got {self.exponent}")
+            raise DippError("exponent", f"must be a multiple of 1/64 from 1/64 to 255/64, got {self.exponent}")
 
     @functools.cached_property
     def _table(self) -> tuple[list[int], list[int], list[int], int]:
@@ -100,16 +106,16 @@ class ZetaCode:
         return self._table[-1]
 
     def interval(self, index: int) -> tuple[int, int]:
-        """The first integer that the index owns, and how many it owns (its weight)."""
+        """Return the first integer that the index owns, and the number of integers that it owns (its weight)."""
         if not 0 <= index < self.candidates:
-            raise DippError("index", f"0 to {self.candidates - 1} is needed, got {index}")
+            raise DippError("index", f"must be from 0 to {self.candidates - 1}, got {index}")
         firsts, starts, weights, _ = self._table
         cell = bisect_right(firsts, index + 1) - 1
         weight = weights[cell]
         return starts[cell] + (index + 1 - firsts[cell]) * weight, weight
 
     def find(self, target: int) -> int:
-        """Index that owns the integer `target`, 0 ≤ target < total."""
+        """Return the index that owns the integer `target`, 0 ≤ target < total."""
         firsts, starts, weights, _ = self._table
         cell = bisect_right(starts, target) - 1
         return firsts[cell] - 1 + (target - starts[cell]) // weights[cell]
@@ -117,7 +123,7 @@ class ZetaCode:
 
 @functools.lru_cache(maxsize=256)
 def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list[int], int]:
-    """For each cell its first k, the sum of the weights before it and the weight of each k in it; then the total."""
+    """Return, for all cells, the first k, the sum of the weights before and the weight of each k; and the total."""
     firsts, starts, weights, first, total = [], [], [], 1, 0
     while first <= candidates:
         octave = 1 << (first.bit_length() - 1)
@@ -131,7 +137,7 @@ def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list
 
 
 def _power_weight(doubled: int, units: int) -> int:
-    """max(1, round(2^58·x^−s)) for x = doubled/2 and s = units/64, exactly.
+    """Return max(1, round(2^58·x^−s)) for x = doubled/2 and s = units/64, exactly.
 
     ⌊2^59·x^−s⌋ is the 64th root of ⌊2^(59·64)·2^units/doubled^units⌋, rounded down; that is six square roots, each
     rounded down, because ⌊√⌊y⌋⌋ = ⌊√y⌋. Half of it, rounded up, is the nearest integer.
@@ -143,17 +149,29 @@ def _power_weight(doubled: int, units: int) -> int:
 
 
 def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
-    """The paper's s = 1 + 1/ℓ for a public KL, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1)."""
+    """Return the paper's s = 1 + 1/ℓ, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1).
+
+    Args:
+        kl_bits: The KL divergence of a chunk in bits, a public guess.
+        alpha: α of the code, above 1.
+    """
     if alpha <= 1:
-        raise DippError("alpha", f"above 1 is needed for the paper's exponent, got {alpha}")
+        raise DippError("alpha", f"must be above 1 for the paper's exponent, got {alpha}")
     length = _exact_kl(kl_bits) + LOG2_3_56 / min((Fraction(alpha) - 1) / 2, Fraction(1))
     return Fraction(round(EXPONENT_UNITS * (1 + 1 / length)), EXPONENT_UNITS)
 
 
 def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
-    """s of the shortest code for α = 2: from `REFITTED`, at the nearest pad ⌈log2 n⌉ − KL, interpolated in KL."""
+    """Return s of the shortest code for α = 2, from the table `REFITTED`.
+
+    The row is that of the nearest pad ⌈log2 n⌉ − KL; the columns are interpolated in KL.
+
+    Args:
+        kl_bits: The KL divergence of a chunk in bits, a public guess.
+        candidates: n.
+    """
     if candidates < 1:
-        raise DippError("candidates", f"n ≥ 1 is needed, got {candidates}")
+        raise DippError("candidates", f"must be at least 1, got {candidates}")
     kl = _exact_kl(kl_bits)
     pad = round((candidates - 1).bit_length() - kl)
     row = min(max(pad, REFITTED_PADS[0]), REFITTED_PADS[-1]) - REFITTED_PADS[0]
@@ -164,19 +182,22 @@ def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
 
 
 def _exact_kl(kl_bits: float) -> Fraction:
-    """The KL as a rational, so that exponents are the same on every platform; refused unless finite and ≥ 0."""
+    """Return a KL as a rational, so that exponents are equal on every platform; raise unless it is finite and ≥ 0."""
     if not 0 <= kl_bits < math.inf:
-        raise DippError("kl_bits", f"a finite number ≥ 0 is needed, got {kl_bits}")
+        raise DippError("kl_bits", f"must be a finite number from 0, got {kl_bits}")
     return Fraction(kl_bits)
 
 
 def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
-    """The shortest byte string b₁b₂… whose value 0.b₁b₂… in base 256 lies in the symbols' interval of [0, 1).
+    """Return the shortest byte string b₁b₂… whose value 0.b₁b₂… in base 256 lies in the symbols' interval of [0, 1).
+
+    Args:
+        symbols: Pairs of a model and an index.
 
     `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
-    ⌊span/total⌋ down loses less than 2^−55 bit a symbol where total ≤ 2^64, 2^−12 at worst. An interval as wide as
-    256^−L holds a multiple of 256^−L, so I bits take at most ⌈I/8⌉ bytes. Zero bytes at the end are left off, so that
-    the bytes tell neither their own number nor that of the symbols: a decoder must know both.
+    ⌊span/total⌋ down loses less than 2^−55 bit per symbol where total ≤ 2^64, and 2^−12 at worst. An interval as wide
+    as 256^−L holds a multiple of 256^−L, so I bits take at most ⌈I/8⌉ bytes. Zero bytes at the end are left off, so a
+    decoder must know the number of bytes and the number of symbols from elsewhere.
     """
     low, span, out = 0, 1 << STATE_BITS, bytearray()
     for model, index in symbols:
@@ -191,22 +212,22 @@ def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
 
 
 def _emit(out: bytearray, low: int, count: int) -> int:
-    """Append the top `count` bytes of low, adding its carry to the bytes already out; return the rest, shifted up."""
+    """Append the top `count` bytes of low, add its carry to the bytes before them, and return the rest, shifted up."""
     carry, low = divmod(low, 1 << STATE_BITS)
     if carry:
         # The value stays below 1, so some earlier byte is not 255.
-        at = len(out) - 1
-        while out[at] == 255:
-            out[at] = 0
-            at -= 1
-        out[at] += 1
+        position = len(out) - 1
+        while out[position] == 255:
+            out[position] = 0
+            position -= 1
+        out[position] += 1
     top, rest = divmod(low, 1 << (STATE_BITS - 8 * count))
     out += top.to_bytes(count, "big")
     return rest << 8 * count
 
 
 def _finish(out: bytearray, low: int, span: int) -> bytes:
-    """Append the shortest byte string in [low, low + span), the smallest of that length, and return all bytes."""
+    """Append the shortest byte string in [low, low + span), and the smallest of that length; return all bytes."""
     for count in range(STATE_BYTES + 1):
         shift = STATE_BITS - 8 * count
         value = -(-low >> shift) << shift
@@ -217,68 +238,78 @@ def _finish(out: bytearray, low: int, span: int) -> bytes:
 
 
 def decode(data: bytes, models: Sequence[Model]) -> list[int]:
-    """The indices of a payload, one for each model: the inverse of `encode`. What `encode` cannot make is refused.
+    """Return the indices of a payload, one for each model: the inverse of `encode`.
 
-    A damaged payload may be a valid payload of other indices; those are in range as well.
+    A damaged payload may be the valid payload of other indices, which are in range too.
+
+    Args:
+        data: The bytes that `encode` returned.
+        models: The model of each index.
+
+    Raises:
+        DippError: `encode` cannot have returned these bytes.
+
     """
     window = int.from_bytes(data[:STATE_BYTES].ljust(STATE_BYTES, b"\0"), "big")
-    at, span, indices = STATE_BYTES, 1 << STATE_BITS, []
+    position, span, indices = STATE_BYTES, 1 << STATE_BITS, []
     for model in models:
         unit = span // model.total
         target = window // unit
         if target >= model.total:
-            raise DippError("payload", "damaged, it lies outside every index", "get the file again")
+            raise DippError("payload", "is damaged: it lies outside every index", "get the file again")
         index = model.find(target)
         start, weight = model.interval(index)
         window, span = window - unit * start, unit * weight
         ready = STATE_BYTES - ((span - 1).bit_length() + 7) // 8
         if ready:
-            more = data[at : at + ready].ljust(ready, b"\0")
+            more = data[position : position + ready].ljust(ready, b"\0")
             window, span = window << 8 * ready | int.from_bytes(more, "big"), span << 8 * ready
-            at += ready
+            position += ready
         indices.append(index)
     if encode(zip(models, indices, strict=True)) != data:
-        raise DippError("payload", "damaged, cut short or too long", "get the file again")
+        raise DippError("payload", "is damaged, cut short or too long", "get the file again")
     return indices
 
 
 @dataclass(frozen=True)
 class FixedLength:
-    """Fixed-length packing: index j of every image takes widths[j] bits, and image i starts at bit i·Σ widths.
+    """A packing of indices with fixed lengths: index j of each image takes widths[j] bits.
 
-    The highest bits of a byte and of an index come first. Only the very last byte is filled up, with zeros.
+    Image i starts at bit i·Σ widths. The highest bit of a byte and of an index comes first. Only the very last byte is
+    padded, with zeros.
     """
 
     widths: tuple[int, ...]
+    """Bits of each index of an image, from 1 to `MAX_WIDTH`."""
 
     def __post_init__(self) -> None:
         if not self.widths or not all(1 <= width <= MAX_WIDTH for width in self.widths):
-            raise DippError("widths", f"one or more, each 1 to {MAX_WIDTH} bits, are needed, got {self.widths}")
+            raise DippError("widths", f"must be one or more numbers of bits from 1 to {MAX_WIDTH}, got {self.widths}")
 
     @property
     def bits(self) -> int:
-        """Bits of an image."""
+        """Number of bits of an image."""
         return sum(self.widths)
 
     def size(self, images: int) -> int:
-        """Bytes that a number of images takes."""
+        """Return the number of bytes that this number of images takes."""
         return -(-images * self.bits // 8)
 
     def pack(self, indices: NDArray[np.integer]) -> bytes:
-        """Pack images × len(widths) indices."""
+        """Return the bytes of indices, an integer array of images × len(widths)."""
         if indices.ndim != 2 or indices.shape[1] != len(self.widths) or indices.dtype.kind not in "iu":
-            raise DippError("indices", f"images × {len(self.widths)} integers are needed, got shape {indices.shape}")
+            raise DippError("indices", f"must be images × {len(self.widths)} integers, got shape {indices.shape}")
         if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
-            raise DippError("indices", "each must be at least 0 and fit into its width")
+            raise DippError("indices", "must each be at least 0 and fit into their width")
         blocks = (np.ascontiguousarray(indices[rows], ">u4").view(np.uint8) for rows in self._blocks(len(indices)))
         return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
 
     def unpack(self, data: bytes, images: int) -> NDArray[np.int64]:
-        """Return the indices of `images` packed images, one row for each."""
+        """Return the indices of this number of packed images: int64, images × len(widths)."""
         if len(data) != self.size(images):
-            raise DippError("data", f"{self.size(images)} bytes are needed for {images} images, got {len(data)}")
+            raise DippError("data", f"must have {self.size(images)} bytes for {images} images, got {len(data)}")
         if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):
-            raise DippError("data", "damaged, the bits after the last image are not zero")
+            raise DippError("data", "is damaged: the bits after the last image are not zero")
         out = np.empty((images, len(self.widths)), np.int64)
         for rows in self._blocks(images):
             low, high = rows.start * self.bits, rows.stop * self.bits
@@ -290,10 +321,10 @@ class FixedLength:
 
     @functools.cached_property
     def _used(self) -> NDArray[np.intp]:
-        """Positions of the bits that are kept when a row of indices is written with 32 bits each."""
+        """Positions of the bits that belong to the packing in a row of indices of 32 bits each."""
         return np.flatnonzero(np.arange(32) >= 32 - np.array(self.widths)[:, None])
 
     def _blocks(self, images: int) -> Iterable[slice]:
-        """Slices of images to work on in turn, to bound memory: multiples of eight images pack to whole bytes."""
+        """Yield slices of images to work on in turn, to bound memory; eight images pack to whole bytes."""
         step = 8 * max(BLOCK_BITS // (256 * len(self.widths)), 1)
         return (slice(i, min(i + step, images)) for i in range(0, images, step))

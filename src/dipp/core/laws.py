@@ -1,4 +1,4 @@
-"""Integer laws: how a 16-bit draw (or a bit of it) and an integer shift m become an integer score.
+"""Integer laws: the integer score of a coordinate, from its 16-bit draw (or one bit of it) and its integer shift m.
 
 These are the definitions that every scoring backend must reproduce bit for bit. Each score is 1-Lipschitz in m, except
 the Gaussian one, which has no certificate; the proof stands beside each law.
@@ -20,9 +20,9 @@ Int32s = NDArray[np.int32]
 Draws = NDArray[np.uint16]
 
 KNOTS = 4096
-"""Cells in the table of a potential, at most."""
+"""Largest number of cells in the table of a potential."""
 LOG2_POLYNOMIAL = (1.47270969, 0.417699707, 1.27376185)
-"""−log2(1 − x) ≈ x·(c1 + x·(c2 + x·c3)) on [0, ½] within 9e-4 bits, and exactly 1 at ½ (up to rounding)."""
+"""Coefficients of −log2(1 − x) ≈ x·(c1 + x·(c2 + x·c3)) on [0, ½]: within 9e-4 bits, and 1 at ½ up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class IntegerLaw(ABC):
     """The score of one coordinate as a function of its draw and its shift."""
 
     limit: int
-    """Largest |m| that occurs."""
+    """Largest |m| of a shift."""
 
     @property
     def bound(self) -> int:
-        """Bound on the |score| of a coordinate: the limit, because a score is 0 at m = 0 and 1-Lipschitz in m."""
+        """Bound on the |score| of a coordinate. It is the limit, because a score is 0 at m = 0 and 1-Lipschitz in m."""
         return self.limit
 
     @property
@@ -44,26 +44,34 @@ class IntegerLaw(ABC):
 
     @abstractmethod
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
-        """Scores, elementwise, of the `draws` of coordinates: 16-bit draws, or bits where 16 coordinates share one."""
+        """Return the scores of coordinates, elementwise.
+
+        Args:
+            draws: The 16-bit draw of each coordinate; for the sign law, its bit 0 or 1.
+            shifts: The shift m of each coordinate, int32 within ±`limit`.
+
+        Returns:
+            Scores in units of 2^−S bits, int32.
+        """
 
 
 @dataclass(frozen=True)
 class SignLaw(IntegerLaw):
-    """+m for bit 1, −m for bit 0: clearly 1-Lipschitz in m."""
+    """The law of the sign channel: +m for bit 1, −m for bit 0. It is 1-Lipschitz in m."""
 
     @property
     def group_size(self) -> int:
-        """Sixteen coordinates share a draw, one bit each."""
+        """16: sixteen coordinates share a draw, one bit each."""
         return 16
 
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
-        """±m."""
+        """Return +m for bit 1 and −m for bit 0."""
         return np.where(draws.astype(bool), shifts, -shifts).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class LaplaceLaw(IntegerLaw):
-    """|z| − |z − m| with z an integer Laplace variable: 1-Lipschitz in m by the triangle inequality, for any z.
+    """The law |z| − |z − m| with an integer Laplace variable z: 1-Lipschitz in m by the triangle inequality, for any z.
 
     The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the draw.
     The magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, in 16-bit
@@ -73,13 +81,13 @@ class LaplaceLaw(IntegerLaw):
     """
 
     unit: int
-    """Units of score in one bit of magnitude, times 2^extra_bits."""
+    """Units of score per bit of magnitude, times 2^extra_bits."""
     extra_bits: int
-    """Bits by which magnitudes are computed more finely than a unit."""
+    """Number of bits by which magnitudes are computed more finely than a unit of score."""
 
     @classmethod
     def at(cls, alpha: Fraction, fraction_bits: int, limit: int) -> LaplaceLaw:
-        """The law of a step: one bit of magnitude is α·2^S units."""
+        """Return the law of a step, by which one bit of magnitude is α·2^S units of score."""
         exact = alpha * (1 << fraction_bits)
         spare = max(0, 15 - (math.ceil(exact) - 1).bit_length())
         extra = min(spare, 16 - (limit + 1).bit_length())
@@ -87,18 +95,18 @@ class LaplaceLaw(IntegerLaw):
 
     @property
     def octaves(self) -> int:
-        """Number of doublings after which the magnitude exceeds the limit in any case."""
+        """Number of doublings after which every magnitude exceeds the limit."""
         return min(15, -(-((self.limit + 1) << self.extra_bits) // self.unit))
 
     @property
     def coefficients(self) -> tuple[int, int, int]:
-        """The cubic's coefficients times `unit`, each below 2^16."""
+        """The coefficients of the cubic times `unit`, each below 2^16."""
         c1, c2, c3 = (round(c * self.unit) for c in LOG2_POLYNOMIAL)
         return c1, c2, c3
 
     @functools.cached_property
     def values(self) -> Int32s:
-        """z of each of the 2^16 draws; magnitudes beyond the limit are not exact, which changes no score."""
+        """z of each of the 2^16 draws, int32. Magnitudes beyond the limit are not exact, which changes no score."""
         draws = np.arange(1 << 16, dtype=np.uint32)
         positive = draws >= 1 << 15
         t = np.where(positive, draws, ~draws) & 0x7FFF
@@ -118,7 +126,7 @@ class LaplaceLaw(IntegerLaw):
         return signed
 
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
-        """|z| − |z − m|."""
+        """Return |z| − |z − m|."""
         z = self.values[draws]
         score: Int32s = np.abs(z) - np.abs(z - shifts)
         return score
@@ -126,7 +134,7 @@ class LaplaceLaw(IntegerLaw):
 
 @dataclass(frozen=True, eq=False)
 class PotentialLaw(IntegerLaw):
-    """Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
+    """The law Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
 
     Neighbouring knots of a certified channel differ by at most 2^knot_bits (`tabulate` sees to it), so Φ moves by at
     most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with |d| ≤ 2^h, across a knot continuously. Hence
@@ -134,10 +142,11 @@ class PotentialLaw(IntegerLaw):
     """
 
     values: Int32s
-    """z of each of the 2^16 draws."""
+    """z of each of the 2^16 draws, int32."""
     knots: Int32s
     """Φ at 0, 2^knot_bits, 2·2^knot_bits, …"""
     knot_bits: int
+    """Knots lie 2^knot_bits apart."""
 
     @classmethod
     def tabulate(
@@ -149,17 +158,25 @@ class PotentialLaw(IntegerLaw):
         limit: int,
         certified: bool,
     ) -> PotentialLaw:
-        """Tabulate Φ = ⌊units_per_nat·φ⌋ at the knots, with z in units of 1/(units_per_nat·unit_slope).
+        """Return the law whose Φ is ⌊units_per_nat·φ⌋ at the knots, with z in units of 1/(units_per_nat·unit_slope).
 
-        `cells` are the noise values of the 2^16 draws, and `potential` is φ in nats. For a certified channel a rise or
-        fall from a knot to the next is cut at 2^knot_bits, whatever φ is: by rounding alone it could exceed that.
+        For a certified channel, a rise or fall from a knot to the next is cut at 2^knot_bits: rounding alone could
+        exceed that.
+
+        Args:
+            cells: The noise values of the 2^16 draws.
+            potential: φ, in nats, as a function of noise values.
+            units_per_nat: Units of score in a nat.
+            unit_slope: The scale of integer shifts (`Channel.unit_slope`).
+            limit: Largest |m| of a shift.
+            certified: Whether the channel has a certificate.
         """
         z_scale = units_per_nat * unit_slope
         values = np.rint(z_scale * cells).astype(np.int32)
         reach = int(np.abs(values).max()) + limit + 1
         knot_bits = max(0, math.ceil(math.log2(reach / KNOTS)))
-        places = np.arange((reach >> knot_bits) + 2, dtype=np.float64) * 2.0**knot_bits
-        knots = np.floor(units_per_nat * potential(places / z_scale) + 1e-9).astype(np.int32)
+        positions = np.arange((reach >> knot_bits) + 2, dtype=np.float64) * 2.0**knot_bits
+        knots = np.floor(units_per_nat * potential(positions / z_scale) + 1e-9).astype(np.int32)
         if certified:
             moves = np.clip(np.diff(knots), -(1 << knot_bits), 1 << knot_bits)
             knots = np.concatenate([knots[:1], knots[0] + np.cumsum(moves)]).astype(np.int32)
@@ -172,7 +189,7 @@ class PotentialLaw(IntegerLaw):
         return max(self.limit, -(-(steepest * self.limit) // (1 << self.knot_bits)))
 
     def phi(self, z: Int32s) -> Int32s:
-        """Φ(z)."""
+        """Return Φ(z), elementwise."""
         size = np.abs(z)
         cell = size >> self.knot_bits
         low, high = self.knots[cell], self.knots[cell + 1]
@@ -181,6 +198,6 @@ class PotentialLaw(IntegerLaw):
         return phi
 
     def score(self, draws: Draws, shifts: Int32s) -> Int32s:
-        """Φ(z) − Φ(z − m)."""
+        """Return Φ(z) − Φ(z − m)."""
         z = self.values[draws]
         return self.phi(z) - self.phi(z - shifts)

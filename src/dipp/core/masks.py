@@ -1,4 +1,4 @@
-"""Masks: who is touched when. The one place that knows periods, passes and groups.
+"""Masks: which coordinates each step touches. No other module knows periods, passes and groups.
 
 A mask says which coordinates each step of a plan touches. Everything about it is public: it follows from the seed, the
 number of the step and the geometry of the picture, and is known before a picture is read. A coordinate is pixel·C +
@@ -7,7 +7,7 @@ channel.
 | mask | a step touches | a pixel is touched |
 |---|---|---|
 | `Everywhere` | every coordinate | in every step, with all its C channels |
-| `Turns(period=P)` | a share 1/P of the coordinates, at most one channel of a pixel | in C of every P steps |
+| `Turns(P)` | a share 1/P of the coordinates, at most one channel of a pixel | in C of every P steps |
 
 **Turns.** In a cycle of P ≥ C steps every coordinate is touched exactly once, and no pixel twice in a step. A public
 shuffle, a new one for each cycle, gives every pixel a rank r, and every pixel shuffles its channels. Step (slot) s of
@@ -44,73 +44,91 @@ from dipp.errors import DippError
 Integers = NDArray[np.int64]
 
 MAX_PERIOD = (1 << 16) - 1
+"""Largest period of a mask, in steps."""
 
 
 class Mask(ABC):
-    """Which coordinates of a picture the steps touch. `channels` is C."""
+    """The rule that says which coordinates of a picture each step touches. `channels` is C."""
 
     @property
     @abstractmethod
     def period(self) -> int:
-        """Steps after which every coordinate was touched once."""
+        """P: the number of steps in which every coordinate is touched once."""
 
     @abstractmethod
     def require(self, channels: int) -> None:
-        """Refuse a number of channels that the mask is not made for."""
+        """Raise if the mask does not serve pictures of this number of channels."""
 
     @abstractmethod
     def touches(self, channels: int) -> int:
-        """Coordinates of one pixel that a step touches, at most."""
+        """Return the largest number of coordinates of one pixel that a step touches."""
 
     @abstractmethod
     def touched(self, seed: bytes, step: int, geometry: Geometry) -> Integers:
-        """Return the coordinates that a step touches, ascending. Some steps touch none of a very small picture."""
+        """Return the coordinates that a step touches.
+
+        Args:
+            seed: The public seed, 16 bytes.
+            step: Number of the step, from 0.
+            geometry: The geometry of the picture.
+
+        Returns:
+            Coordinates as int64, ascending; possibly none if the picture is very small.
+        """
 
     @abstractmethod
     def counts(self, steps: int, geometry: Geometry) -> Integers:
-        """Return how many coordinates each of the first `steps` steps touches: the lengths of `touched`."""
+        """Return the number of coordinates that each of the first `steps` steps touches, as int64."""
 
     @abstractmethod
     def require_unit(self, unit: Unit) -> None:
-        """Raise if `worst` would not be that of this unit."""
+        """Raise if `worst` is not the worst charge of this kind of unit."""
 
     @abstractmethod
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
-        """Return how many units each of the first `steps` steps touches."""
+        """Return the number of units that each of the first `steps` steps touches, as int64."""
 
     @abstractmethod
     def worst(self, charges: Sequence[float], channels: int) -> float:
-        """Return the most that one unit is charged if step i charges charges[i] to every unit that it touches."""
+        """Return the largest total charge of a unit.
+
+        Args:
+            charges: What step i charges to every unit that it touches, for each i; such as its ε.
+            channels: Number of channels of the picture.
+        """
 
     def largest(self, geometry: Geometry) -> int:
         """Return the largest number of coordinates that a step touches."""
         return int(self.counts(self.period, geometry).max())
 
     def mean_touches(self, channels: int) -> float:
-        """Coordinates of a pixel that a step touches, on the average: C/P."""
+        """Return the mean number of coordinates of a pixel that a step touches: C/P."""
         return channels / self.period
 
     def least_steps(self, steps: int) -> int:
-        """Return how many steps of `steps` touch a picture of any size: the first of every cycle does, at rank 0."""
+        """Return the smallest number of the first `steps` steps that touch a picture, over all sizes.
+
+        The first step of every cycle touches every picture, namely its pixel of rank 0.
+        """
         return -(-steps // self.period)
 
 
 @dataclass(frozen=True)
 class Everywhere(Mask):
-    """Every step touches every coordinate."""
+    """The mask by which every step touches every coordinate."""
 
     @property
     def period(self) -> int:
-        """1: one step touches all."""
+        """1: each step touches every coordinate."""
         return 1
 
     def require(self, channels: int) -> None:
-        """Any number will do."""
+        """Accept any number from 1."""
         if channels < 1:
-            raise DippError("channels", f"a whole number of at least 1 is needed, got {channels}")
+            raise DippError("channels", f"must be a whole number from 1, got {channels}")
 
     def touches(self, channels: int) -> int:
-        """All C coordinates of the pixel."""
+        """Return C: a step touches every coordinate of a pixel."""
         self.require(channels)
         return channels
 
@@ -119,31 +137,31 @@ class Everywhere(Mask):
         return np.arange(geometry.coordinates, dtype=np.int64)
 
     def counts(self, steps: int, geometry: Geometry) -> Integers:
-        """Return the number of all coordinates, for every step."""
+        """Return the number of all coordinates for each step."""
         return np.full(steps, geometry.coordinates, np.int64)
 
     def require_unit(self, unit: Unit) -> None:
-        """Accept any unit: every step touches all of it."""
+        """Accept any unit, because every step touches all of it."""
 
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
-        """Return the number of all units, for every step."""
+        """Return the number of all units for each step."""
         return np.full(steps, unit.count(geometry), np.int64)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
-        """Return the sum: every unit is charged for every step."""
+        """Return the sum of the charges: every step charges every unit."""
         return math.fsum(charges)
 
 
 @dataclass(frozen=True)
 class Turns(Mask):
-    """One channel of a pixel at a time: see the module's text."""
+    """The mask by which a step touches at most one channel of a pixel (the module's docstring has the rule)."""
 
     cycle: int
-    """P: steps of a cycle, from 2 on."""
+    """P: the number of steps of a cycle, at least 2."""
 
     def __post_init__(self) -> None:
         if type(self.cycle) is not int or not 2 <= self.cycle <= MAX_PERIOD:
-            raise DippError("period", f"a whole number from 1 to {MAX_PERIOD} is needed, got {self.cycle}")
+            raise DippError("period", f"must be a whole number from 1 to {MAX_PERIOD}, got {self.cycle}")
 
     @property
     def period(self) -> int:
@@ -151,47 +169,47 @@ class Turns(Mask):
         return self.cycle
 
     def require(self, channels: int) -> None:
-        """The C channels of a pixel need as many slots."""
+        """Raise if the cycle has fewer steps than a pixel has channels."""
         if not 1 <= channels <= self.cycle:
-            raise DippError("period", f"1, or at least the {channels} channels, is needed, got {self.cycle}")
+            raise DippError("period", f"must be 1, or at least the number of channels ({channels}), got {self.cycle}")
 
     def touches(self, channels: int) -> int:
-        """One coordinate of a pixel, at most."""
+        """Return 1: a step touches at most one coordinate of a pixel."""
         self.require(channels)
         return 1
 
     def touched(self, seed: bytes, step: int, geometry: Geometry) -> Integers:
-        """Return the coordinates that have their slot in this step."""
+        """Return the coordinates whose slot of the cycle is this step."""
         self.require(geometry.channels)
         cycle, slot = divmod(step, self.cycle)
         return np.flatnonzero(_slots(seed, cycle, self.cycle, geometry) == slot).astype(np.int64)
 
     def counts(self, steps: int, geometry: Geometry) -> Integers:
-        """Return the counts in closed form: P ranks fill every slot C times, `_counts` adds the ranks that are left."""
+        """Return the counts in closed form: P ranks fill every slot C times, and `_counts` adds the remaining ranks."""
         self.require(geometry.channels)
         return _counts(self.cycle, steps, geometry)
 
     def require_unit(self, unit: Unit) -> None:
-        """Raise for a unit that is larger than a pixel: its pixels have their turns in different steps."""
+        """Raise for a unit larger than a pixel, because different steps touch its pixels."""
         if unit != Pixel():
-            raise DippError("period", f"1 is needed for the unit {unit.short}, got {self.cycle}")
+            raise DippError("period", f"must be 1 for the unit {unit.short}, got {self.cycle}")
 
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
-        """Return the counts: a step touches one coordinate of a pixel, or none."""
+        """Return the numbers of touched coordinates, because a step touches at most one coordinate of a pixel."""
         self.require_unit(unit)
         return self.counts(steps, geometry)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:
-        """Return the sum over the cycles of the dearest class of ranks modulo P."""
+        """Return the sum over all cycles of the largest charge of any class of ranks modulo P."""
         self.require(channels)
-        places = [position * (self.cycle // channels) for position in range(channels)]
+        offsets = [position * (self.cycle // channels) for position in range(channels)]
         dearest = []
         for first in range(0, len(charges), self.cycle):
-            met: defaultdict[int, list[float]] = defaultdict(list)
+            charged: defaultdict[int, list[float]] = defaultdict(list)
             for slot, charge in enumerate(charges[first : first + self.cycle]):
-                for place in places:
-                    met[(slot - place) % self.cycle].append(charge)
-            dearest.append(max(map(math.fsum, met.values())))
+                for offset in offsets:
+                    charged[(slot - offset) % self.cycle].append(charge)
+            dearest.append(max(map(math.fsum, charged.values())))
         return math.fsum(dearest)
 
 
@@ -204,9 +222,11 @@ def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[
     keys = randomness.words(randomness.stream(seed, 0, cycle, "mask/channels"), pixels * channels)
     columns = [*keys.reshape(pixels, channels).T]
     slots = np.empty((pixels, channels), np.uint16)
-    for channel, own in enumerate(columns):
-        # The position of a channel: how many keys of its pixel are smaller, or equal and of a channel before it.
-        before = (key <= own if other < channel else key < own for other, key in enumerate(columns))
+    for channel, keys_of_channel in enumerate(columns):
+        # The position of a channel is the number of keys of its pixel that sort before its own key.
+        before = (
+            key <= keys_of_channel if other < channel else key < keys_of_channel for other, key in enumerate(columns)
+        )
         position = functools.reduce(np.add, before, np.zeros(pixels, np.uint16))
         slots[:, channel] = (rank + position * np.int64(period // channels)) % period
     slots.flags.writeable = False
@@ -214,24 +234,24 @@ def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[
 
 
 def of_period(period: int) -> Mask:
-    """Return the mask that touches every coordinate once in `period` steps."""
+    """Return the mask that touches every coordinate once in each cycle of `period` steps."""
     return Everywhere() if period == 1 else Turns(period)
 
 
 @functools.lru_cache(maxsize=256)
 def _counts(period: int, steps: int, geometry: Geometry) -> Integers:
-    """The lengths of `Turns.touched`.
+    """Return the number of coordinates that each of the first `steps` steps of `Turns` touches.
 
-    Of the m = pixels mod P ranks that are left after whole cycles, slot s meets position p once for each p·⌊P/C⌋ from
-    s − m + 1 to s or, going round, above s − m + P.
+    After whole cycles, m = pixels mod P ranks are left. Slot s meets position p once for each p·⌊P/C⌋ from s − m + 1 to
+    s or, going round, above s − m + P.
     """
     channels = geometry.channels
     slot, (cycles, left) = np.arange(steps) % period, divmod(geometry.pixels, period)
 
-    def positions_up_to(place: Integers) -> Integers:
-        return np.clip(place // (period // channels) + 1, 0, channels)
+    def positions_up_to(slot: Integers) -> Integers:
+        return np.clip(slot // (period // channels) + 1, 0, channels)
 
     inside = positions_up_to(slot) - positions_up_to(slot - left)
     counts: Integers = cycles * channels + inside + channels - positions_up_to(slot - left + period)
-    counts.flags.writeable = False  # it is kept, and certificates follow from it
+    counts.flags.writeable = False  # it is cached, and certificates follow from it
     return counts

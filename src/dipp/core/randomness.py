@@ -1,4 +1,4 @@
-"""Randomness: common randomness, which sender and receiver share, and private randomness, which only the sender knows.
+"""Randomness: the common randomness of sender and receiver, and the private randomness of the sender.
 
 Common randomness is Philox 4x32-10 [Salmon et al., 2011], a keyed counter-based generator: any draw of any candidate
 can be regenerated alone. It is public; privacy never rests on it. Its layout is part of the file format:
@@ -30,48 +30,60 @@ from numpy.typing import NDArray
 from dipp.errors import DippError
 
 SEED_BYTES = 16
-"""Length of a public seed."""
+"""Length of a public seed in bytes."""
 DRAWS_PER_BLOCK = 8
-"""16-bit draws in one Philox block of 128 bits."""
+"""Number of 16-bit draws in one Philox block of 128 bits."""
 CACHED_BLOCKS = 1 << 12
-"""Philox blocks that are computed at a time."""
+"""Number of Philox blocks that are computed at a time."""
 PHILOX_ROUNDS = 10
 PHILOX_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
+"""The constants of Philox 4x32-10."""
 
 Words = NDArray[np.uint32]
 Draws = NDArray[np.uint16]
 
 
 def private_bytes(count: int) -> bytes:
-    """`count` bytes from the operating system's CSPRNG: the only source of private randomness in dipp."""
+    """Return `count` bytes from the operating system's CSPRNG: the only source of private randomness in dipp."""
     return os.urandom(count)
 
 
 def private_uniforms(count: int) -> NDArray[np.float64]:
-    """`count` private reals, uniform on the midpoints of 2^52 cells of (0, 1); only for codes without a certified ε."""
+    """Return `count` private reals, uniform on the midpoints of 2^52 equal cells of (0, 1), as float64.
+
+    Only codes without a certified ε use them.
+    """
     words = np.frombuffer(private_bytes(8 * count), np.uint64)
     return _midpoints(words >> np.uint64(12), 52)
 
 
 def fresh_seed() -> bytes:
-    """A new public seed. Draw it before any image is read: a seed chosen after seeing the image leaks through it."""
+    """Return a new public seed of 16 bytes.
+
+    Draw it before any image is read: a seed that is chosen after the image was seen leaks information about it.
+    """
     return private_bytes(SEED_BYTES)
 
 
 def parse_seed(text: str) -> bytes:
-    """The public seed that is written as 32 hex digits."""
+    """Return the public seed that a text of 32 hex digits names.
+
+    Raises:
+        DippError: The text has another form.
+
+    """
     try:
         seed = bytes.fromhex(text)
     except ValueError:
         seed = b""
     if len(seed) != SEED_BYTES:
-        raise DippError("seed", f"{2 * SEED_BYTES} hex digits are needed")
+        raise DippError("seed", f"must be {2 * SEED_BYTES} hex digits")
     return seed
 
 
 class Stream(NamedTuple):
-    """The public stream of one seed, image, step and purpose; its chunks differ in Philox's counter."""
+    """Key and nonce of the public random numbers of one seed, image, step and purpose."""
 
     key0: int
     key1: int
@@ -79,20 +91,39 @@ class Stream(NamedTuple):
 
 
 def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidates") -> Stream:
-    """Derive the stream of an image, a step and a purpose, as the module's text says: a part of the file format."""
+    """Return the public stream of an image, a step and a purpose; the module's docstring has the formula.
+
+    Args:
+        seed: The public seed, 16 bytes.
+        image: Number of the image, or of its group, from 0 to 2^64 − 1.
+        step: Number of the step, from 0 to 2^32 − 1.
+        purpose: What the numbers are for, such as "candidates": different purposes have independent streams.
+
+    Raises:
+        DippError: The seed has another length, or a number is out of its range.
+
+    """
     if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
         got = len(seed) if isinstance(seed, bytes) else type(seed).__name__
-        raise DippError("seed", f"{SEED_BYTES} bytes are needed, got {got}")
+        raise DippError("seed", f"must be {SEED_BYTES} bytes, got {got}")
     if not 0 <= image < 1 << 64:
-        raise DippError("image", f"an index from 0 to 2^64 - 1 is needed, got {image}")
+        raise DippError("image", f"must be a number from 0 to 2^64 - 1, got {image}")
     if not 0 <= step < 1 << 32:
-        raise DippError("step", f"an index from 0 to 2^32 - 1 is needed, got {step}")
+        raise DippError("step", f"must be a number from 0 to 2^32 - 1, got {step}")
     text = b"dipp/1/" + purpose.encode() + b"\0" + seed + struct.pack("<QI", image, step)
     return Stream(*struct.unpack("<3I", hashlib.sha256(text).digest()[:12]))
 
 
 def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> tuple[Words, Words, Words, Words]:
-    """Philox 4x32-10 on arrays that broadcast against each other: the reference for all other implementations."""
+    """Return the blocks of Philox 4x32-10: the reference for every other implementation in dipp.
+
+    Args:
+        counter: The four counter words, uint32 arrays that broadcast against each other.
+        key: The two key words, likewise.
+
+    Returns:
+        The four words of each block, uint32.
+    """
     c0, c1, c2, c3 = (np.asarray(c, np.uint64) for c in counter)
     k0, k1 = (np.asarray(k, np.uint64) for k in key)
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -104,7 +135,17 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words])
 
 
 def draws(source: Stream, chunk: int, group: NDArray[np.integer], candidate: NDArray[np.integer]) -> Draws:
-    """The 16-bit draws at (group, candidate), broadcast against each other: random access to the common randomness."""
+    """Return the 16-bit draws of candidates for groups of coordinates: random access to the common randomness.
+
+    Args:
+        source: The stream of the step.
+        chunk: Number of the chunk.
+        group: Numbers of the groups of coordinates; a group is one coordinate, or sixteen for the sign channel.
+        candidate: Numbers of the candidates; broadcast against `group`.
+
+    Returns:
+        The draws as uint16, of the broadcast shape.
+    """
     word = np.uint32
     groups, candidates = np.broadcast_arrays(np.asarray(group, word), np.asarray(candidate, word))
     counter = (groups, candidates // word(DRAWS_PER_BLOCK), np.asarray(chunk, word), np.asarray(source.nonce, word))
@@ -116,12 +157,24 @@ def draws(source: Stream, chunk: int, group: NDArray[np.integer], candidate: NDA
 
 
 def uniforms(source: Stream, count: int) -> NDArray[np.float64]:
-    """`count` public uniforms in (0, 1) with 32 bits each: numbers 4·i … 4·i + 3 are the words of block i."""
+    """Return `count` public uniform numbers in (0, 1) with 32 bits each, as float64.
+
+    Numbers 4·i … 4·i + 3 are the words of block i of the stream.
+    """
     return _midpoints(words(source, count), 32)
 
 
 def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArray[np.float64]:
-    """For each index (64 bits, in any order), `dims` public uniforms in (0, 1) with 52 bits, two from a block."""
+    """Return `dims` public uniform numbers in (0, 1) with 52 bits for each index: random access to a stream.
+
+    Args:
+        source: The stream.
+        index: Whole numbers below 2^64, in any order, of shape (n,).
+        dims: How many numbers each index has; a block of the stream gives two.
+
+    Returns:
+        Numbers of shape (n, dims), float64.
+    """
     index = np.asarray(index, np.uint64)[:, None]
     half = np.uint64(32)
     counter = (
@@ -137,12 +190,15 @@ def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArra
 
 
 def permutation(source: Stream, count: int) -> NDArray[np.int64]:
-    """A public uniform permutation of 0 … count − 1: the stable order of 64-bit keys, the same on every platform."""
+    """Return a public uniform permutation of 0 … count − 1 as int64, the same on every platform.
+
+    It is the stable order of 64-bit keys from the stream.
+    """
     halves = words(source, 2 * count).reshape(count, 2)
     keys = halves[:, 0].astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= halves[:, 1]
-    order = np.argsort(keys)  # several times faster than a stable sort, and the same unless two keys are equal
+    order = np.argsort(keys)  # several times faster than a stable sort; the same result unless two keys are equal
     ascending = keys[order]
     if (ascending[1:] == ascending[:-1]).any():
         order = np.argsort(keys, kind="stable")
@@ -150,16 +206,16 @@ def permutation(source: Stream, count: int) -> NDArray[np.int64]:
 
 
 def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:
-    """Midpoints of the given cells, of the 2^bits that divide (0, 1)."""
+    """Return the midpoints of the given cells, where 2^bits equal cells divide (0, 1)."""
     return (cells.astype(np.float64) + 0.5) * 2.0**-bits
 
 
 def words(source: Stream, count: int) -> Words:
-    """Return the first `count` words of a stream: words 4·i … 4·i + 3 are block i."""
+    """Return the first `count` words of a stream as uint32; words 4·i … 4·i + 3 are block i."""
     zero, nonce, *key = (np.asarray(word, np.uint32) for word in (0, source.nonce, source.key0, source.key1))
-    found = np.empty((-(-count // 4), 4), np.uint32)
-    for first in range(0, len(found), CACHED_BLOCKS):  # so that the rounds of Philox work in the processor's cache
-        part = found[first : first + CACHED_BLOCKS]
+    blocks = np.empty((-(-count // 4), 4), np.uint32)
+    for first in range(0, len(blocks), CACHED_BLOCKS):  # so that the rounds of Philox work in the processor's cache
+        part = blocks[first : first + CACHED_BLOCKS]
         counter = (np.arange(first, first + len(part), dtype=np.uint32), zero, zero, nonce)
         part[:] = np.stack(philox(counter, (key[0], key[1])), axis=1)
-    return found.reshape(-1)[:count]
+    return blocks.reshape(-1)[:count]

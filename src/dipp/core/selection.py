@@ -1,4 +1,4 @@
-"""Selection: integer scores in, one index out, exactly. The privacy-critical core; no floats, no framework.
+"""Selection: the private draw of one index from integer scores, by an exact law. This is the privacy-critical core.
 
 **Law.** Scores u_k are integers in units of 2^−S bits (α and the public Poisson order are already in them). With
 u_max = max u, the exponent e_k = min(u_max − u_k, R·2^S) splits into whole bits j and a fraction f, and
@@ -33,11 +33,11 @@ from dipp.errors import DippError
 RANGE_BITS = 64
 """R: scores further than this below the best one are treated as if they were this far."""
 BINS = RANGE_BITS + 1
-"""Bins of candidates, one for each whole number of bits j = 0 … R."""
+"""Number of bins of candidates, one for each whole number of bits j = 0 … R."""
 FRACTION_WEIGHT_BITS = 40
 """log2 of the largest fraction weight F[0]."""
 POWER_BITS = 192
-"""Bits to which powers of two with fractional exponents are computed."""
+"""Precision, in bits, of powers of two with fractional exponents."""
 MAX_FRACTION_BITS = 15
 """Largest S: the table of fractions has 2^S entries."""
 MAX_CANDIDATES = 1 << 22
@@ -45,7 +45,7 @@ MAX_CANDIDATES = 1 << 22
 MAX_ABS_SCORE = 1 << 30
 """Scores are smaller than this in absolute value, so that sums and differences are exact in int32."""
 ETA = 2.0**-38
-"""Nats that the rounding of the weights can add to the loss of one selection."""
+"""η: the nats that the rounding of the weights can add to the privacy loss of one selection, at most."""
 
 Scores = NDArray[np.int32]
 Sums = NDArray[np.int64]
@@ -53,13 +53,18 @@ Sums = NDArray[np.int64]
 
 def _check_scale(fraction_bits: int) -> None:
     if not 0 <= fraction_bits <= MAX_FRACTION_BITS:
-        raise DippError("fraction_bits", f"0 to {MAX_FRACTION_BITS} is needed, got {fraction_bits}")
+        raise DippError("fraction_bits", f"must be from 0 to {MAX_FRACTION_BITS}, got {fraction_bits}")
 
 
 def epsilon(sensitivity: int, fraction_bits: int) -> float:
-    """Pure ε of a selection whose scores move by at most s units of 2^−S bits: 2s·ln 2/2^S + η, rounded up."""
+    """Return the pure ε of a selection, 2s·ln 2/2^S + η, rounded up.
+
+    Args:
+        sensitivity: s, the most units of 2^−S bits by which a change of the input moves any score.
+        fraction_bits: S.
+    """
     if sensitivity < 0:
-        raise DippError("sensitivity", f"a count of units ≥ 0 is needed, got {sensitivity}")
+        raise DippError("sensitivity", f"must be a number of units from 0, got {sensitivity}")
     _check_scale(fraction_bits)
     exact = 2 * sensitivity * math.log(2) * 2.0**-fraction_bits + ETA
     return math.nextafter(exact * (1 + 2.0**-50), math.inf)
@@ -67,7 +72,7 @@ def epsilon(sensitivity: int, fraction_bits: int) -> float:
 
 @functools.cache
 def _roots(fraction_bits: int) -> tuple[int, ...]:
-    """2^(−2^i/2^S)·2^192 for i = 0 … S: each the square root of the next, rounded down, from 2^−1 down."""
+    """Return 2^(−2^i/2^S)·2^192 for i = 0 … S; each is the square root of the next, rounded down."""
     roots = [1 << (POWER_BITS - 1)]
     for _ in range(fraction_bits):
         roots.append(math.isqrt(roots[-1] << POWER_BITS))
@@ -75,7 +80,7 @@ def _roots(fraction_bits: int) -> tuple[int, ...]:
 
 
 def power(units: int, fraction_bits: int) -> int:
-    """2^(−units/2^S)·2^192 for units ≥ 0, by integer arithmetic; its relative error stays below 2^−170."""
+    """Return 2^(−units/2^S)·2^192 for units ≥ 0, by integer arithmetic, with a relative error below 2^−170."""
     _check_scale(fraction_bits)
     whole, fraction = units >> fraction_bits, units & ((1 << fraction_bits) - 1)
     product = 1 << POWER_BITS
@@ -87,7 +92,7 @@ def power(units: int, fraction_bits: int) -> int:
 
 @functools.cache
 def fraction_weights(fraction_bits: int) -> Sums:
-    """F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1, by integer arithmetic only.
+    """Return the table F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1 as int64, by integer arithmetic only.
 
     2^(−1/2^S) is taken by S integer square roots at 192 bits and raised to the powers by multiplication; the error of
     the chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible:
@@ -105,7 +110,7 @@ def fraction_weights(fraction_bits: int) -> Sums:
 
 
 def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Whole bits j and fraction f of e_k = min(u_max − u_k, R·2^S), along the last axis."""
+    """Return the whole bits j and the fraction f of e_k = min(u_max − u_k, R·2^S), along the last axis."""
     _check_scale(fraction_bits)
     wide = scores.astype(np.int64)
     clipped = np.minimum(wide.max(axis=-1, keepdims=True) - wide, RANGE_BITS << fraction_bits)
@@ -113,7 +118,15 @@ def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], ND
 
 
 def bin_sums(scores: Scores, fraction_bits: int) -> Sums:
-    """Exact sums Σ F[f_k] over the candidates of each bin j: chunks × n scores → chunks × (R + 1) sums."""
+    """Return the exact sums Σ F[f_k] over the candidates of each bin j.
+
+    Args:
+        scores: Chunks × n scores, int32.
+        fraction_bits: S.
+
+    Returns:
+        Chunks × (R + 1) sums, int64.
+    """
     whole, fraction = exponents(scores, fraction_bits)
     weights = fraction_weights(fraction_bits)[fraction]
     sums = np.zeros((scores.shape[0], BINS), np.int64)
@@ -122,27 +135,47 @@ def bin_sums(scores: Scores, fraction_bits: int) -> Sums:
 
 
 def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums) -> NDArray[np.int64]:
-    """The first candidate at which the running sum of weights inside the chosen bin exceeds the offset."""
+    """Return the first candidate at which the running sum of weights inside the chosen bin exceeds the offset.
+
+    Args:
+        scores: Chunks × n scores, int32.
+        fraction_bits: S.
+        bins: The chosen bin of each chunk (`draw_bins`).
+        offsets: The offset into the weights of the chosen bin, of each chunk (`draw_bins`).
+
+    Returns:
+        The index of each chunk, int64.
+
+    Raises:
+        DippError: An offset is not below the weights of its bin, because the sums belong to other scores.
+
+    """
     whole, fraction = exponents(scores, fraction_bits)
     inside = whole == bins[:, None]
     running = np.cumsum(np.where(inside, fraction_weights(fraction_bits)[fraction], 0), axis=1)
-    found: NDArray[np.int64] = np.argmax(running > offsets[:, None], axis=1).astype(np.int64)
+    indices: NDArray[np.int64] = np.argmax(running > offsets[:, None], axis=1).astype(np.int64)
     if not (running[:, -1] > offsets).all():
-        raise DippError("offsets", "below the weights of the chosen bins are needed; the sums are not of these scores")
-    return found
+        raise DippError("offsets", "must be below the weights of the chosen bins; the sums belong to other scores")
+    return indices
 
 
 def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
-    """One secure draw per chunk: the bin, and the offset into the bin's weights, both exactly distributed.
+    """Draw a bin and an offset into its weights for each chunk, by one private integer; both have their exact law.
 
-    The total T = Σ_j sums[j]·2^(R − j) < 2^63·2^65 = 2^128 is a two-limb integer. A uniform r < T falls into bin j with
-    probability sums[j]·2^(R − j)/T; given that, r minus what lies before is uniform below sums[j]·2^(R − j), and its
-    quotient by 2^(R − j) is uniform below sums[j].
+    Args:
+        sums: Chunks × (R + 1) sums of weights, int64 (`bin_sums`).
+
+    Returns:
+        The bin and the offset of each chunk, int64.
+
+    *Proof.* The total T = Σ_j sums[j]·2^(R − j) < 2^63·2^65 = 2^128 is a two-limb integer. A uniform r < T falls into
+    bin j with probability sums[j]·2^(R − j)/T; given that, r minus what lies before is uniform below sums[j]·2^(R − j),
+    and its quotient by 2^(R − j) is uniform below sums[j].
     """
     if sums.dtype != np.int64 or sums.ndim != 2 or sums.shape[1] != BINS or not len(sums) or sums.min() < 0:
-        raise DippError("sums", f"one or more rows of {BINS} non-negative int64 are needed")
+        raise DippError("sums", f"must be one or more rows of {BINS} non-negative int64")
     if not sums.any(axis=1).all():
-        raise DippError("sums", "a positive total is needed in every row")
+        raise DippError("sums", "must have a positive total in every row")
     high, low = _running_totals(sums)
     target_high, target_low = _uniform_below(high[:, -1], low[:, -1])
     # The first bin whose running total exceeds the target: compare the high limbs, then step past the rare ties.
@@ -158,12 +191,12 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
 
 
 def _running_totals(sums: Sums) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Running two-limb sums of sums[j]·2^(64 − j) over j, up to the last bin in use (most of the R + 1 are empty)."""
+    """Return the running sums of sums[j]·2^(64 − j) over j up to the last bin in use, as high and low limbs."""
     used = int(np.flatnonzero(sums.any(axis=0))[-1]) + 1
     words, whole = sums[:, :used].astype(np.uint64), np.arange(used, dtype=np.uint64)
     full = np.uint64(64)
     low, high = words << ((full - whole) % full), words >> (whole % full)
-    # Shifts by 64 bits, which machine words do not have: the modulo above made them shifts by 0.
+    # Machine words cannot be shifted by 64 bits: the modulo above shifted them by 0 instead, which this corrects.
     low[:, :1], high[:, 64:] = 0, 0
     low_total = np.cumsum(low, axis=1, dtype=np.uint64)
     carries = np.cumsum(low_total < low, axis=1, dtype=np.uint64)
@@ -171,7 +204,7 @@ def _running_totals(sums: Sums) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 
 def _uniform_below(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Uniform two-limb integers below the given ones: masked random bits, redrawn until they are below (exact)."""
+    """Draw private uniform integers below the given two-limb integers: masked random bits, redrawn until below."""
     mask_high = _smear(high)
     mask_low = np.where(high > 0, np.uint64(0xFFFFFFFFFFFFFFFF), _smear(low))
     out_high, out_low = np.empty_like(high), np.empty_like(low)
@@ -186,26 +219,36 @@ def _uniform_below(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[N
 
 
 def _smear(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Set every bit below the highest set one."""
+    """Return words in which every bit below the highest set bit is set, too."""
     for shift in (1, 2, 4, 8, 16, 32):
         word = word | (word >> np.uint64(shift))
     return word
 
 
 def _shift_right(high: NDArray[np.uint64], low: NDArray[np.uint64], shift: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """(high·2^64 + low) >> shift for 0 ≤ shift ≤ 64, where the result fits into one limb."""
+    """Return (high·2^64 + low) >> shift for 0 ≤ shift ≤ 64; the result must fit into one limb."""
     full = np.uint64(64)
     partial = (low >> (shift % full)) | (high << ((full - shift) % full))
     return np.where(shift == full, high, np.where(shift == 0, low, partial))
 
 
 def select(scores: Scores, fraction_bits: int) -> NDArray[np.int64]:
-    """One index per row of chunks × n scores: the reference for what every scoring backend does in parts."""
+    """Draw one index for each chunk: the reference for what every scoring backend does in parts.
+
+    Args:
+        scores: Chunks × n scores, int32, below `MAX_ABS_SCORE` in absolute value; 1 ≤ n ≤ `MAX_CANDIDATES`.
+        fraction_bits: S.
+
+    Returns:
+        The index of each chunk, int64.
+
+    Raises:
+        DippError: The scores have another shape, type or range.
+
+    """
     if scores.ndim != 2 or not 1 <= scores.shape[1] <= MAX_CANDIDATES:
-        raise DippError(
-            "scores", f"chunks × n scores with 1 ≤ n ≤ {MAX_CANDIDATES} are needed, got shape {scores.shape}"
-        )
+        raise DippError("scores", f"must be chunks × n scores with 1 ≤ n ≤ {MAX_CANDIDATES}, got shape {scores.shape}")
     if scores.dtype != np.int32 or (np.abs(scores.astype(np.int64)) >= MAX_ABS_SCORE).any():
-        raise DippError("scores", f"int32 below {MAX_ABS_SCORE} in size are needed, got {scores.dtype}")
+        raise DippError("scores", f"must be int32 below {MAX_ABS_SCORE} in size, got {scores.dtype}")
     bins, offsets = draw_bins(bin_sums(scores, fraction_bits))
     return locate(scores, fraction_bits, bins, offsets)

@@ -104,7 +104,7 @@ def test_plans_that_no_unit_can_answer_are_refused(unit: Unit, steps: list[Quest
 
 
 def test_codes_channels_and_kinds_that_do_not_fit_are_refused() -> None:
-    with refused("unit", "prices"):
+    with refused("unit", "pixel"):
         Plan(Coding(Sign(period=1), Flat()), (question(),), unit=Picture())
     with refused("code", "answers"):
         Plan(CODING, (SensingStep(1.0, 0.5, 1.0, 1, 4),), unit=Picture())
