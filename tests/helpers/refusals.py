@@ -23,9 +23,12 @@ def refused(
     """
     with pytest.raises(kind) as caught:
         yield caught
-    error = caught.value
-    assert type(error) is kind
-    assert error.argument == str(argument)
-    assert [token for token in tokens if token not in error.problem] == [], error.problem
-    assert remedy in error.remedy
-    assert "\n" not in str(error)
+    try:
+        error = caught.value
+        assert type(error) is kind
+        assert error.argument == str(argument)
+        assert [token for token in tokens if token not in error.problem] == [], error.problem
+        assert remedy in error.remedy
+        assert "\n" not in str(error)
+    finally:
+        del caught, error  # whose traceback has this frame: what was open where it was raised would stay open
