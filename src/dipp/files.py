@@ -163,7 +163,7 @@ def atomic(path: Path) -> Iterator[Path]:
             unfinished.finish()
             unfinished.replace(path)
     except OSError as error:
-        raise DippError(str(path), f"cannot be written: {error.strerror or error}") from None
+        raise DippError(str(path), f"cannot be written ({error.strerror or error})") from None
 
 
 def require_writable(path: Path, *, folder: bool = False) -> None:
@@ -202,7 +202,7 @@ def require_new(path: Path, *, overwrite: bool) -> None:
     if overwrite or not os.path.lexists(path):
         return
     if not path.is_dir():
-        raise DippError("output", f"exists already at {path}", "name another file, or replace it with --overwrite")
+        raise DippError("output", f"exists already: {path}", "name another, or replace it with --overwrite")
     if any(path.iterdir()):
         raise DippError(
             "output",

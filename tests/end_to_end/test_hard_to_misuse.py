@@ -51,7 +51,7 @@ def test_an_archive_is_replaced_only_if_told(made: Path, model: Path, pictures: 
     again = ("encode", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)
     code, out, err = run(*again)
     assert (code, out) == (1, "")
-    assert err.startswith(f"dipp: output: {made} is there already")
+    assert err.startswith(f"dipp: output: exists already: {made}")
     assert "--overwrite" in err
     assert made.read_bytes() == before
     assert run(*again, "--overwrite")[0] == 0

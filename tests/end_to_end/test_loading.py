@@ -421,7 +421,7 @@ def test_a_table_that_datasets_opens(release: Path, model: Path, tmp_path: Path,
     code, _, err = run("decode", release, "-o", table, "--model", model)
     assert code == 1
     assert "--overwrite" in err
-    with pytest.raises(DippError, match="there already"):
+    with pytest.raises(DippError, match="exists already"):
         plain.export(table)
     with pytest.raises(DippError, match=r"a folder or a \.parquet file is needed"):
         plain.export(tmp_path / "a.png")

@@ -1,8 +1,8 @@
-"""What an ε is worth and what it does not hide: the one scale of commands, papers, documents and the page.
+"""Say in words what an ε is worth and what it does not hide: one scale for commands, papers, documents and the page.
 
-The first number of a certificate is its *headline*: that of the objects which the release was planned to hide, or of
-one unit. Every sentence here names what the number speaks of, and for which reader it holds. Everything depends on the
-claim and on public numbers alone, never on a pixel.
+The first number of a certificate is its *headline*. It is the ε of the objects that the release was planned to hide,
+or otherwise of one unit. Every sentence here names what the ε protects, and for which reader it holds. Everything
+depends on the certificate and on public numbers alone, never on a pixel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dipp.core.units import Pixel
 from dipp.privacy.printing import lower, upper
 
 DEFAULT_EPSILON = 1.0
-"""The ε per pixel to begin with, on every page: the largest that is strong. Commands need a budget, and assume none."""
+"""The ε per pixel that every page recommends: the largest that is strong. No command uses it by default."""
 PIXEL = Pixel()
 
 
@@ -30,10 +30,10 @@ class Grade:
     """The largest ε of this grade."""
     name: str
     verb: str
-    """What the file does at most, to somebody who knows everything else."""
+    """What the file does at most to somebody who knows everything else, in words that the object follows."""
 
     def meaning(self, what: str = "the last pixel") -> str:
-        """Return what the bound says about something, to somebody who knows everything else in the picture."""
+        """Return in words what a reader who knows the rest of the picture may learn about `what`."""
         return f"the file {self.verb} {what}"
 
 
@@ -43,25 +43,26 @@ SCALE = (
     Grade(math.inf, "hardly any", "may tell them"),
 )
 READERS = {0.5: 86, 1.0: 92, 2.0: 95, 4.0: 96, 8.0: 96, 16.0: 97}
-"""By ε per pixel, how often the decoded photograph alone was right about a pixel, in percent (`benchmarks/readers.py`).
-Nothing was measured of other units."""
+"""How often a reader of the decoded photograph alone was right about a pixel, in percent, by ε per pixel.
+
+Measured by `benchmarks/readers.py`, for pixels only."""
 RECOGNISABLE = PIXEL.recognisable("any size", strong=False)
-"""Whether people can be recognised where ε is per pixel, or where there is none: it depends on no ε."""
+"""Words about whether people can be recognised if ε is per pixel or missing, which depend on no ε."""
 
 
 class Headline(NamedTuple):
-    """The first number of a certificate, and what it speaks of."""
+    """The first number of a certificate, and what it protects."""
 
     epsilon: float
-    """Pure ε, also where the budget was (ε, δ): only this one holds for every file."""
+    """Pure ε, even if the budget was (ε, δ), because only pure ε holds for every file."""
     unit: Unit = PIXEL
     """The unit of the certificate."""
     hidden: Size | None = None
-    """Width and height of the objects whose ε this is; None if it is that of one unit."""
+    """Width and height in pixels of the objects that the ε protects; None if it protects one unit."""
 
     @classmethod
     def of(cls, claim: Mapping[str, Any]) -> Headline:
-        """Return the headline of a certificate, as `Certificate.to_dict` gives it."""
+        """Return the headline of the certificate in a dictionary that `Certificate.to_dict` made."""
         unit, hidden = units.from_dict(claim["unit"]), claim.get("hidden")
         if hidden is None:
             return cls(claim["epsilon"], unit)
@@ -69,29 +70,29 @@ class Headline(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What the number speaks of, in words that follow "about"."""
+        """What the ε protects, in words that follow "about"."""
         return f"one {self.unit.short}" if self.hidden is None else objects(self.hidden)
 
     @property
     def reader(self) -> str:
-        """For whom the bound holds, in words that follow "for"."""
+        """The reader for whom the bound holds, in words that follow "for"."""
         return self.unit.reader if self.hidden is None else "somebody who knows everything else in the picture"
 
     @property
     def grade(self) -> Grade:
-        """The row of the scale."""
+        """The row of the scale that the ε falls into."""
         return grade(self.epsilon)
 
     @property
     def bound(self) -> str:
-        """What it promises in words, with the reader whom the promise is about."""
+        """The promise of the ε in words, with the reader for whom it holds."""
         return (
             f"a fifty-fifty guess about {self.what} becomes at most {largest_belief(self.epsilon)} % for {self.reader}"
         )
 
     @property
     def measured(self) -> str | None:
-        """What readers of decoded photographs were measured to tell, in words; None where nothing was measured."""
+        """How often readers of decoded photographs were right, in words; None if that was not measured."""
         return measured(self.epsilon) if self.unit == PIXEL and self.hidden is None else None
 
     @property
@@ -106,7 +107,7 @@ class Headline(NamedTuple):
 
     @property
     def covers_all(self) -> bool:
-        """Whether a strong ε covers everything in a picture at once: nothing in it can then be recognised for sure."""
+        """Whether a strong ε covers the whole picture at once, so that nothing in it can be recognised for sure."""
         return self.unit.whole and self.grade is SCALE[0]
 
     def warnings(self, delta: float | None = None, count: int = 1) -> tuple[str, ...]:
@@ -120,22 +121,22 @@ class Headline(NamedTuple):
             One sentence each, without a full stop; none for a strong ε and a small δ.
 
         """
-        found = []
+        warnings = []
         if self.grade is not SCALE[0]:
             pixel = self.unit == PIXEL and self.hidden is None
             last = "the last pixel" if pixel else f"that {'object' if self.hidden else self.unit.kind}"
             matter = "single pixels matter" if pixel else f"{last} must stay hidden"
-            found.append(
+            warnings.append(
                 f"a pure ε of {upper(self.epsilon, 3)} {self._whose} is {self.grade.name} as a bound: "
                 f"{self.grade.meaning(last)}; choose {SCALE[0].largest:g} or less if {matter}"
             )
         if delta is not None and too_large(delta, count):
-            found.append(
+            warnings.append(
                 f"a δ of {upper(delta)} times {count:,} {self.unit.plural} is 1 or more: (ε, δ) then allows a "
                 f"{self.unit.short} to be published as it is; rely on the pure ε, or choose a δ far below "
                 f"{lower(1 / count, 1)}"
             )
-        return tuple(found)
+        return tuple(warnings)
 
     @property
     def _whose(self) -> str:
@@ -143,7 +144,7 @@ class Headline(NamedTuple):
 
 
 def objects(size: Size) -> str:
-    """Return any object of a size, in words."""
+    """Return words for any object of at most this width and height in pixels."""
     return f"any object of at most {'×'.join(map(str, size))} pixels"
 
 
@@ -151,15 +152,17 @@ def release_warnings(claim: Mapping[str, Any] | None, pixels: int, images: int) 
     """Return the warnings that go with a release.
 
     Args:
-        claim: Its certificate, as `Certificate.to_dict` gives it; None without one.
+        claim: Its certificate as a dictionary that `Certificate.to_dict` made; None without a certificate.
         pixels: The number of pixels of all its pictures.
         images: The number of its pictures.
 
+    Returns:
+        One sentence each, without a full stop; none without a certificate.
     """
     if claim is None:
         return ()
-    found = Headline.of(claim)
-    return found.warnings(claim["delta"], found.unit.total(pixels, images))
+    headline = Headline.of(claim)
+    return headline.warnings(claim["delta"], headline.unit.total(pixels, images))
 
 
 def grade(epsilon: float) -> Grade:
@@ -173,9 +176,9 @@ def largest_belief(epsilon: float) -> str:
 
 
 def measured(epsilon: float) -> str:
-    """Return what readers of decoded photographs were measured to tell about a pixel, in words.
+    """Return in words how often readers of decoded photographs were right about a pixel.
 
-    The figure is that of the smallest measured budget that is not below `epsilon`, or of the largest one; it is named.
+    The words name the ε of the measurement: the smallest measured one that is at least `epsilon`, or the largest.
     """
     at = min((value for value in READERS if value >= epsilon), default=max(READERS))
     return (

@@ -1,4 +1,4 @@
-"""What a budget allows, and what steps cost, before there is a plan to make a ledger of."""
+"""The budget of an encoding, and estimates of what steps cost before there is a plan and its ledger."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dipp.privacy.printing import upper
 Floats = NDArray[np.float64]
 
 MIN_BUDGET = 1e-30
-"""Far below the cost of any step, and far above where floating-point numbers end."""
+"""The smallest valid ε or ρ: far below the cost of any step, and far above the smallest floating-point number."""
 SLACK = 1 + 2.0**-28
-"""Estimates of charges are raised by this factor: far more than floating-point error and η."""
+"""Factor that raises estimates of losses by far more than floating-point error and η."""
 FAR_LESS = 0.8
-"""Share of a budget below which a plan says why it does not use more."""
+"""Fraction of a budget: a plan that uses less says why."""
 BOUND = (
     "bound by the rate, not by the budget: --bpp allows a better picture in more bits than the default, which is 1 bit "
     "per pixel, and less above 1 megapixel"
@@ -37,48 +37,48 @@ AS_ASKED = "its steps end at the timestep that was asked for"
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that a unit, or any object of a size, may be charged: pure ε, or (ε, δ), or ρ.
+    """The largest loss that an encoding may cost a unit, or any object of a size: pure ε, (ε, δ) or ρ.
 
-    Made by `pure`, `approximate` and `zcdp`.
+    Make one by `pure`, `approximate` or `zcdp`.
     """
 
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
     unit: Unit = field(default_factory=Pixel)
-    """What may be charged so much, if nothing is to be hidden; otherwise what the plan may divide it into."""
+    """The unit that the budget protects. With `hidden`, the unit of the plan, into which objects are divided."""
     hidden: Size | None = None
-    """Width and height of the objects that may be charged so much, wherever they lie; None for one unit."""
+    """Width and height in pixels of the objects that the budget protects, wherever they lie; None for one unit."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
-            raise DippError("budget", "one of epsilon, epsilon with delta, or rho is needed")
+            raise DippError("budget", "must be one of epsilon, epsilon with delta, and rho")
         for name, value in (("epsilon", self.epsilon), ("rho", self.rho)):
             if value is not None and not (is_number(value) and MIN_BUDGET <= value < math.inf):
-                raise DippError(name, f"a finite number of at least {MIN_BUDGET} is needed, got {value!r}")
+                raise DippError(name, f"must be a finite number of at least {MIN_BUDGET}, got {value!r}")
         if self.delta is not None and not (is_number(self.delta) and 0 < self.delta < 1):
-            raise DippError("delta", f"a number between 0 and 1 is needed, got {self.delta!r}")
+            raise DippError("delta", f"must be a number between 0 and 1, got {self.delta!r}")
         if self.hidden is not None:
             within(*self.hidden, None)
 
     @classmethod
     def pure(cls, epsilon: float) -> Budget:
-        """Pure ε per pixel."""
+        """Return a budget of pure ε per pixel."""
         return cls(epsilon=epsilon)
 
     @classmethod
     def approximate(cls, epsilon: float, delta: float) -> Budget:
-        """(ε, δ) per pixel."""
+        """Return a budget of (ε, δ) per pixel."""
         return cls(epsilon=epsilon, delta=delta)
 
     @classmethod
     def zcdp(cls, rho: float) -> Budget:
-        """ρ per pixel."""
+        """Return a budget of ρ (zCDP) per pixel."""
         return cls(rho=rho)
 
     @property
     def zcdp_limit(self) -> float | None:
-        """The largest ρ that keeps to the budget; None for a pure one, which ρ does not tell."""
+        """The largest ρ that is within the budget; None for pure ε, which no ρ implies."""
         if self.epsilon is not None and self.delta is not None:
             return conversions.zcdp_of_epsilon(self.epsilon, self.delta)
         return self.rho
@@ -90,13 +90,16 @@ class Budget:
 
     @property
     def doubled(self) -> Budget:
-        """The budget of twice the ε or ρ."""
+        """The same budget with twice the ε or ρ."""
         if self.epsilon is None:
             return replace(self, rho=2 * self.limit)
         return replace(self, epsilon=2 * self.limit)
 
     def measure(self, certificate: Certificate) -> float:
-        """Return pure ε, the ε of (ε, δ) or ρ of a certificate, for one unit or for an object of the hidden size."""
+        """Return the number of a certificate that is compared with `limit`: pure ε, the ε of (ε, δ), or ρ.
+
+        It is that of an object of the hidden size, or of one unit without a hidden size.
+        """
         if self.hidden is not None:
             certificate = certificate.for_window(*self.hidden)
         if self.epsilon is None:
@@ -104,7 +107,7 @@ class Budget:
         return certificate.epsilon if self.delta is None else certificate.approximate(self.delta)
 
     def allows(self, certificate: Certificate) -> bool:
-        """Whether the certificate stays within the budget."""
+        """Return whether the certificate stays within the budget."""
         return self.measure(certificate) <= self.limit
 
     def __str__(self) -> str:
@@ -114,13 +117,13 @@ class Budget:
 
     @property
     def whose(self) -> str:
-        """What may be charged so much, in words that follow a number."""
+        """What the budget protects, in words that follow a number."""
         if self.hidden is None:
             return f"per {self.unit.short}"
         return f"for any object of at most {'×'.join(map(str, self.hidden))} pixels"
 
     def for_unit(self, unit: Unit, *, alone: bool = True) -> Budget:
-        """Return a budget of one unit that keeps any object of the hidden size within this budget.
+        """Return a budget for one unit that keeps any object of the hidden size within this budget.
 
         Args:
             unit: The unit of a plan.
@@ -142,20 +145,27 @@ class Budget:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a caller gave a number, whole or not; True and False are none."""
+    """Return whether a value is a real number and not a bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a caller gave a whole number; True and False are none."""
+    """Return whether a value is a whole number and not a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:
-    """A(1) and the ε of a selection with one coordinate for many steps at once, as `Arithmetic` has them.
+    """Estimate what selections with one coordinate cost in many steps at once.
 
-    The ε is never too low: where 128/level is so close to a power of two that logarithms may disagree on S, the level
+    The ε is never too low: if 128/level is so close to a power of two that logarithms may disagree on S, the level
     is not truncated.
+
+    Args:
+        coding: The channel and code of the steps.
+        gains: The SNR gains of the steps.
+
+    Returns:
+        A(1) and the ε of each step, as `Arithmetic` computes them.
     """
     alpha = coding.code.score_alpha
     real = float(alpha) * coding.channel.unit_slope * np.sqrt(gains) / math.log(2)
@@ -173,9 +183,9 @@ def why_unused(
     """Return why a plan uses far less than its budget, if it does.
 
     Args:
-        budget: What the plan was made for.
-        certificate: Its certificate; None without one.
-        bound: Whether the rate, and not the budget, limits the picture.
+        budget: The budget that the plan was made for.
+        certificate: The certificate of the plan; None without one.
+        bound: Whether the rate, and not the budget, limits the quality.
         final_timestep: The timestep that the caller asked the steps to end at, if any.
 
     Returns:

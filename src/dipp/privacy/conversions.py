@@ -1,4 +1,4 @@
-"""Conversions between the three ways to state a privacy loss: pure ε, ρ (zCDP) and (ε, δ).
+"""Convert between the three ways to state a privacy loss: pure ε, ρ (zCDP) and (ε, δ).
 
 All are per protected unit (`core.units`), natural logarithms throughout. Every function rounds in the safe direction: a
 loss up, an allowance down, by more than the floating-point error of its few operations (`UP`).
@@ -16,8 +16,8 @@ loss up, an allowance down, by more than the floating-point error of its few ope
    for every α > 1 [Canonne, Kamath & Steinke, 2020, Proposition 12; the same formula in Asoodeh et al., 2020, and Balle
    et al., 2020]. The best order is searched for; since each order is valid, an imperfect search costs a little ε and
    never the guarantee.
-4. *Pure ε to ρ.* What is ε-DP is ρ-zCDP with ρ = ε·tanh(ε/2), which is at most the ε²/2 of [Bun & Steinke, 2016,
-   Proposition 1.4]; the proof stands in `dipp.codes.pairs`. This serves releases whose ε alone is known.
+4. *Pure ε to ρ.* An ε-DP mechanism is ρ-zCDP with ρ = ε·tanh(ε/2), which is at most the ε²/2 of [Bun & Steinke, 2016,
+   Proposition 1.4]; the proof stands in `dipp.codes.pairs`. This is for releases whose ε alone is known.
 5. *Groups.* A change of k units costs kε and k²ρ [Bun & Steinke, 2016, Proposition 1.9].
 """
 
@@ -36,18 +36,22 @@ SEARCH_STEPS = 160
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """ρ = ε·tanh(ε/2) of whatever is ε-DP."""
+    """Return ρ = ε·tanh(ε/2), which every ε-DP mechanism satisfies, rounded up."""
     _require("epsilon", epsilon)
     return epsilon * math.tanh(epsilon / 2) * UP
 
 
 def total(losses: Iterable[float]) -> float:
-    """Sum of the losses."""
+    """Return the sum of the losses, rounded up."""
     return math.fsum(losses) * UP
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
-    """Smallest ε such that ρ-zCDP implies (ε, δ), by the formula above; at least 0."""
+    """Return the smallest ε such that ρ-zCDP implies (ε, δ) by formula 3, rounded up; at least 0.
+
+    Raises:
+        DippError: `rho` is negative or not finite, or `delta` is not between 0 and 1.
+    """
     _require("rho", rho)
     _require_delta(delta)
     if not rho:
@@ -58,11 +62,15 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
 
 
 def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
-    """Largest ρ that implies (ε, δ): the formula solved for ρ at each order, and the best order taken."""
+    """Return the largest ρ that implies (ε, δ) by formula 3, rounded down: the best that any order gives.
+
+    Raises:
+        DippError: `epsilon` is negative or not finite, or `delta` is not between 0 and 1.
+    """
     _require("epsilon", epsilon)
     _require_delta(delta)
     largest = -_minimum(lambda excess: (_excess_terms(excess, math.log(delta)) - epsilon) / (1 + excess))
-    # Taken down until the way back agrees, so that rounding cannot make the pair inconsistent.
+    # Lower ρ until its conversion back is at most ε, so that rounding cannot make the two inconsistent.
     shrink = 2.0**-38
     while largest > 0 and epsilon_of_zcdp(largest, delta) > epsilon:
         largest *= 1 - shrink
@@ -71,24 +79,30 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def group_epsilon(epsilon: float, units: int) -> float:
-    """Return pure ε of any change of k units: kε."""
+    """Return pure ε of any change of k = `units` units: kε, rounded up."""
     _require_units(units)
     return epsilon * units * UP
 
 
 def group_zcdp(rho: float, units: int) -> float:
-    """Return ρ of any change of k units: k²ρ."""
+    """Return ρ of any change of k = `units` units: k²ρ, rounded up."""
     _require_units(units)
     return rho * units * units * UP
 
 
 def epsilon_of_one(epsilon: float, units: int) -> float:
-    """Return the largest ε of one unit for which `group_epsilon` of k units is at most `epsilon`."""
+    """Return the largest ε of one unit for which `group_epsilon` of `units` units is at most `epsilon`."""
     return _share(epsilon, units, group_epsilon)
 
 
 def zcdp_of_one(rho: float, units: int, *, alone: bool) -> float:
-    """Return the largest ρ of one unit with which k units pay at most `rho`: kρ if they share no draw, else k²ρ."""
+    """Return the largest ρ of one unit with which k = `units` units cost at most `rho`.
+
+    Args:
+        rho: The largest ρ of all units together.
+        units: k.
+        alone: Whether no two units share a draw: k units then cost kρ, and otherwise k²ρ.
+    """
     return _share(rho, units, group_epsilon if alone else group_zcdp)
 
 
@@ -96,24 +110,24 @@ def _share(loss: float, units: int, group: Callable[[float, int], float]) -> flo
     """Return the largest loss of one unit, up to the rounding of floats, for which all units lose at most `loss`."""
     if units == 1:
         return loss
-    found = loss / (group(1.0, units) / UP)
-    while group(found, units) > loss:
-        found = found * (1 - 2.0**-52)
-    return found
+    share = loss / (group(1.0, units) / UP)
+    while group(share, units) > loss:
+        share = share * (1 - 2.0**-52)
+    return share
 
 
 def _log_ratio(excess: float) -> float:
-    """ln((α − 1)/α) for α = 1 + excess, without cancellation at either end."""
+    """Return ln((α − 1)/α) for α = 1 + excess, without cancellation for small or large α."""
     return -math.log1p(1 / excess)
 
 
 def _excess_terms(excess: float, log_delta: float) -> float:
-    """What the conversion adds to ρα, for α = 1 + excess."""
+    """Return the terms that formula 3 adds to ρα, for α = 1 + excess."""
     return _log_ratio(excess) - (log_delta + math.log1p(excess)) / excess
 
 
 def _minimum(function: Callable[[float], float]) -> float:
-    """Least value met in a golden-section search over ln(α − 1)."""
+    """Return the least value of a function of α − 1 that a golden-section search over ln(α − 1) meets."""
     golden = (math.sqrt(5) - 1) / 2
     low, high = -MAX_LOG_EXCESS, MAX_LOG_EXCESS
     left, right = high - golden * (high - low), low + golden * (high - low)
@@ -134,14 +148,14 @@ def _minimum(function: Callable[[float], float]) -> float:
 
 def _require(name: str, value: float) -> None:
     if not (math.isfinite(value) and value >= 0):
-        raise DippError(name, f"a finite number of at least 0 is needed, got {value}")
+        raise DippError(name, f"must be a finite number of at least 0, got {value}")
 
 
 def _require_delta(delta: float) -> None:
     if not 0 < delta < 1:
-        raise DippError("delta", f"a number between 0 and 1 is needed, got {delta}")
+        raise DippError("delta", f"must be between 0 and 1, got {delta}")
 
 
 def _require_units(units: int) -> None:
     if units < 1:
-        raise DippError("units", f"a whole number of at least 1 is needed, got {units}")
+        raise DippError("units", f"must be a whole number of at least 1, got {units}")

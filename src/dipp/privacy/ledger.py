@@ -1,8 +1,9 @@
-"""The ledger: what was released, in the integers that were really used, and what it costs the worst unit.
+"""The ledger: the selections of an encoding, in the integers that were really used, and their cost to the worst unit.
 
-A record stands for one step: `chunks` selections an image, all by the same law. Two ledgers are made of every archive
-and must be equal. One follows from the plan, and anybody with the file can make it again (`Ledger.planned`). The
-encoder writes the other as it goes, from the table it looks the pixels up in and the chunks it dealt (`Recorder`).
+A `Selection` stands for one step: `chunks` draws for each image, all by the same law. Every archive has two ledgers,
+which must be equal. One follows from the plan, and anybody with the file can make it again (`Ledger.planned`). The
+encoder writes the other while it encodes, from the table that it looks pixels up in and the chunks that it deals
+(`Recorder`).
 
 **What it costs. Proof sketch.** Let one unit change. A code says, with a proof, what a selection in which t of its
 coordinates take part costs in ε and in ρ: ε₁ and ρ₁ for t = 1. The price may follow from how far a coordinate moves the
@@ -37,56 +38,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codes import CODES
-from dipp.core import masks, selection, units
+from dipp.core import masks, units
 from dipp.core.chunking import Chunks
 from dipp.core.code import Code
 from dipp.core.geometry import MAX_CHANNELS, Geometry
 from dipp.core.plan import Plan
 from dipp.core.price import LEVELS, Cost, Loss, StepRecord, Terms, require_whole
+from dipp.core.selection import MAX_CANDIDATES
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.errors import DippError
 
 MAX_TOUCHED = 1 << 10
-"""How often a unit may take part in the selections of a step."""
+"""Largest number of selections of one step that a unit may take part in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one step released of every image: an index for each chunk, drawn by the rule of a code."""
+    """What one step released of every image: an index for each chunk, drawn by a code."""
 
     step: int
     """Number of the step, from 0."""
     code: str
     """Name of the code that drew the indices."""
     terms: Terms
-    """What the code prices the draws from."""
+    """The numbers that the code computes the price of a draw from."""
     candidates: int
-    """n. It plays no part in ε, but had it depended on an image, it would tell about it."""
+    """n, the number of candidates of a chunk. It does not change ε, but must not depend on an image."""
     chunks: int
-    """Selections of the smallest image; 0 if the step touches nothing of it."""
+    """Number of selections for the smallest image; 0 if the step does not touch it."""
     touched: int
-    """How often a unit takes part in the selections of the step, at most (`chunking.Deal.touches`)."""
+    """Largest number of selections of the step that a unit takes part in (`chunking.Deal.touches`)."""
     apart: bool
-    """Whether no two of those parts are in one chunk."""
+    """Whether the parts of a unit are all in different chunks."""
 
     def __post_init__(self) -> None:
         require_whole("step", self.step, 0, 1 << 32)
-        require_whole("candidates", self.candidates, 1, selection.MAX_CANDIDATES)
+        require_whole("candidates", self.candidates, 1, MAX_CANDIDATES)
         require_whole("chunks", self.chunks, 0, 1 << 40)
         require_whole("touched", self.touched, 1, MAX_TOUCHED)
         if self.code not in CODES:
-            raise DippError("code", f"one of {', '.join(CODES)} is needed, got {self.code}")
-        self.rule  # noqa: B018 - raises if the terms are not those of the code
+            raise DippError("code", f"must be one of {', '.join(CODES)}, got {self.code}")
+        self.rule  # noqa: B018 - raises if the terms belong to another code
         if not isinstance(self.apart, bool):
-            raise DippError("apart", f"true or false is needed, got {self.apart}")
+            raise DippError("apart", f"must be true or false, got {self.apart}")
         # A unit that the edge of a small picture cuts off has fewer blocks, and is charged like a whole one.
         if self.apart and 0 < self.chunks < self.touched and not self.rule.deal.alone:
-            raise DippError("apart", f"{self.chunks} chunks cannot keep {self.touched} coordinates of a pixel apart")
+            raise DippError("apart", f"cannot be true: {self.chunks} chunks cannot separate {self.touched} coordinates")
 
     @property
     def public(self) -> tuple[Any, ...]:
-        """What must be the same for all images of a step, because it would tell about them if it were not."""
+        """The values that must be equal for all images of a step, because different values would reveal something."""
         return self.candidates, self.code, *self.terms.public
 
     @property
@@ -95,62 +97,72 @@ class Selection:
         return CODES[self.code].priced_by(self.terms)
 
     def charge(self, change: int = LEVELS) -> Cost:
-        """Return what a touched unit pays if each of its coordinates changes by at most `change` of the 255 levels."""
+        """Return what a unit that the step touches pays if each coordinate changes by at most `change` levels."""
         return self.rule.price(self.terms, self.touched, self.apart, change)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record for JSON, with the terms among its other numbers."""
-        own = {name: getattr(self, name) for name in FIELDS if name != "terms"}
-        return own | self.terms.to_dict()
+        """Return the selection as a dictionary for JSON, in which the terms stand beside the other fields."""
+        fields = {name: getattr(self, name) for name in FIELDS if name != "terms"}
+        return fields | self.terms.to_dict()
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Selection:
-        """Return the record that `to_dict` wrote."""
+        """Return the selection from the dictionary that `to_dict` made."""
         if content["code"] not in CODES:
-            raise DippError("code", f"one of {', '.join(CODES)} is needed, got {content['code']}")
+            raise DippError("code", f"must be one of {', '.join(CODES)}, got {content['code']}")
         kind = CODES[content["code"]].terms_kind
-        # Terms may have a number that the record has as well: the candidates of `core.closest`.
-        named = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type] # terms are dataclasses
+        # Terms may have a field of the same name as the selection: the candidates of `core.closest`.
+        named = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type] # terms are dataclasses
         terms = {name: value for name, value in content.items() if name in named or name not in FIELDS}
-        own = {name: value for name, value in content.items() if name in FIELDS and name != "terms"}
-        return cls(**own, terms=kind.from_dict(terms))
+        fields = {name: value for name, value in content.items() if name in FIELDS and name != "terms"}
+        return cls(**fields, terms=kind.from_dict(terms))
 
 
-FIELDS = tuple(one.name for one in dataclasses.fields(Selection))
+FIELDS = tuple(each.name for each in dataclasses.fields(Selection))
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The selections of all steps, and the public mask design that says which pixels they touch. Read-only."""
+    """The selections of all steps, and the period of the public mask that says which coordinates each step touches."""
 
     channels: int
-    """C: coordinates of a pixel."""
+    """C, the number of channels of a pixel."""
     period: int
-    """P: steps after which every coordinate was touched once; 1 if every step touches all."""
+    """P, the number of steps in which every coordinate is touched once; 1 if every step touches all of them."""
     selections: tuple[Selection, ...]
     unit: Unit = field(default_factory=Pixel)
-    """What is protected: ε and ρ are those of the worst unit."""
+    """The unit that is protected; ε and ρ are those of the worst unit."""
 
     def __post_init__(self) -> None:
         if (
             not all(type(value) is int for value in (self.channels, self.period))
             or not 1 <= self.channels <= MAX_CHANNELS
         ):
-            raise DippError("channels, period", f"whole numbers are needed, got {self.channels} and {self.period}")
+            raise DippError(
+                "channels, period", f"must be whole numbers in their ranges, got {self.channels} and {self.period}"
+            )
         self.mask.require(self.channels)
-        if not self.selections or [one.step for one in self.selections] != [*range(len(self.selections))]:
-            raise DippError("selections", "one for each step, in order and from 0 on, is needed")
+        if not self.selections or [selection.step for selection in self.selections] != [*range(len(self.selections))]:
+            raise DippError("selections", "must be one for each step, in order from step 0")
         self.mask.require_unit(self.unit)
-        for one in self.selections:
-            deal = one.rule.deal
+        for selection in self.selections:
+            deal = selection.rule.deal
             deal.require_unit(self.unit)
-            deal.require_touched(one.touched, self.mask, self.channels, self.unit)
+            deal.require_touched(selection.touched, self.mask, self.channels, self.unit)
 
     @classmethod
     def planned(cls, plan: Plan, smallest: Geometry) -> Ledger:
-        """Return what a plan releases of pictures; the smallest one has the fewest chunks."""
+        """Return the ledger of a plan.
+
+        Args:
+            plan: The plan of an encoding.
+            smallest: Geometry of the smallest picture. It has the fewest chunks, and so the largest price.
+
+        Raises:
+            NoCertificateError: The coding of the plan is not differentially private.
+        """
         channels = smallest.channels
-        # Each on its own, whatever the others say: a wrong word of one must not make an ε.
+        # Each is asked on its own, so that a wrong answer of one cannot make an ε.
         for part in (plan.coding, plan.channel, plan.code):
             part.require_certified()
         selections = [
@@ -166,12 +178,12 @@ class Ledger:
             for number, (step, chunks) in enumerate(zip(plan.steps, plan.chunk_counts(smallest), strict=True))
         ]
         if plan.mask != masks.of_period(plan.mask.period):
-            raise DippError("mask", f"{plan.mask} is not one that a ledger can name, so its worst unit is not known")
+            raise DippError("mask", f"must be one of `core.masks`, whose worst unit is known, got {plan.mask}")
         return cls(channels, plan.mask.period, tuple(selections), plan.unit)
 
     @property
     def mask(self) -> masks.Mask:
-        """Which coordinates the steps touch."""
+        """The public mask, which says which coordinates each step touches."""
         return masks.of_period(self.period)
 
     @property
@@ -186,11 +198,13 @@ class Ledger:
 
     @functools.cached_property
     def _worst(self) -> Cost:
-        charges = [one.charge() for one in self.selections]
-        return Cost(*(self.mask.worst(column, self.channels) for column in zip(*charges, strict=True)))
+        costs = [selection.charge() for selection in self.selections]
+        return Cost(*(self.mask.worst(column, self.channels) for column in zip(*costs, strict=True)))
 
     def epsilon_of_change(self, change: int) -> float:
-        """Return pure ε of one coordinate that changes by `change` of the 255 levels; of the dearest slots, in turns.
+        """Return pure ε of one coordinate that changes by `change` of the 255 levels.
+
+        If steps touch coordinates in turns, it is that of the coordinate whose steps cost most.
 
         Where the price has no metric form (`metric`), any change costs the whole ε of the unit. Otherwise, if a step
         touches all C, the ε of a pixel is the sum over its channels. If a step touches a unit once, the ε of the unit
@@ -201,29 +215,29 @@ class Ledger:
         pixel that move alike is that of one times their number (`Code.charge`), by which it is divided.
         """
         if not 0 <= change <= LEVELS:
-            raise DippError("change", f"0 to {LEVELS} levels are needed, got {change}")
+            raise DippError("change", f"must be from 0 to {LEVELS} levels, got {change}")
         if not change:
             return 0.0
         if not self.metric:
             return self.epsilon
-        charges = [one.charge(change).epsilon for one in self.selections]
-        return self.mask.worst(charges, self.channels) / self.touches
+        costs = [selection.charge(change).epsilon for selection in self.selections]
+        return self.mask.worst(costs, self.channels) / self.touches
 
     @functools.cached_property
     def draws(self) -> Counter[Loss] | None:
-        """How many draws of each loss a unit pays for; None if a law is not known, or not every step touches it."""
+        """Number of draws of each loss that a unit takes part in; None if a law is unknown or a step skips units."""
         if self.period != 1 or not self.alone:
             return None
         draws: Counter[Loss] = Counter()
-        for one in self.selections:
-            if one.terms.loss is None or not one.apart:
+        for selection in self.selections:
+            if selection.terms.loss is None or not selection.apart:
                 return None
-            draws[one.terms.loss] += one.touched
+            draws[selection.terms.loss] += selection.touched
         return draws
 
     @property
     def alone(self) -> bool:
-        """Whether every selection reads coordinates of one unit alone: a change of k units then costs kρ, not k²ρ.
+        """Whether every selection reads coordinates of a single unit, so that a change of k units costs kρ and not k²ρ.
 
         **Claim.** If every selection lies in one unit, and ρ bounds the worst unit, then a change of k units costs at
         most kρ.
@@ -237,38 +251,43 @@ class Ledger:
         each coordinate: units divide the coordinates among them. It fails where a chunk mixes pixels: k of them move
         its scores k times as far, and ρ grows with the square of that.
         """
-        return all(one.rule.alone for one in self.selections)
+        return all(selection.rule.alone for selection in self.selections)
 
     @property
     def metric(self) -> bool:
         """Whether a small change of a unit costs less than a large one, in every selection."""
-        return all(one.rule.metric for one in self.selections)
+        return all(selection.rule.metric for selection in self.selections)
 
     @property
     def touches(self) -> int:
-        """How often a unit takes part in the selections of a step, at most."""
-        return max(one.touched for one in self.selections)
+        """Largest number of selections of one step that a unit takes part in."""
+        return max(selection.touched for selection in self.selections)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ledger for JSON."""
+        """Return the ledger as a dictionary for JSON."""
         head = {"unit": self.unit.to_dict(), "channels": self.channels, "period": self.period}
-        return {**head, "selections": [one.to_dict() for one in self.selections]}
+        return {**head, "selections": [selection.to_dict() for selection in self.selections]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Ledger:
-        """Return the ledger that `to_dict` wrote, checked as every ledger is."""
+        """Return the ledger from the dictionary that `to_dict` made.
+
+        Raises:
+            DippError: A field is missing or invalid.
+        """
         try:
             rows = tuple(map(Selection.from_dict, content["selections"]))
             return cls(content["channels"], content["period"], rows, units.from_dict(content["unit"]))
         except (KeyError, TypeError):
-            raise DippError("ledger", "the fields that Ledger.to_dict writes are needed") from None
+            raise DippError("ledger", "must have the fields that Ledger.to_dict writes") from None
 
 
 class Recorder:
-    """Writes down what the encoder does, while it does it; of several batches, the worst that a unit met.
+    """A record of what the encoder really does, from which it makes its own ledger.
 
-    A seed's masks and deals are the same for all images of a geometry, so each is looked at once; images are counted.
-    What the steps that really touched a unit cost it is added up unit by unit: no more than the mask design says.
+    Of several batches, it keeps the worst values that a unit met. The masks and deals of a seed are the same for all
+    images of a geometry, so each is inspected once, and images are counted. It also adds up the cost of the steps that
+    really touched each unit, which may not exceed the ε that the public mask promises.
     """
 
     def __init__(self) -> None:
@@ -281,9 +300,18 @@ class Recorder:
         self._smallest: dict[int, tuple[Geometry, int]] = {}
 
     def observe(self, step: int, plan: Plan, geometry: Geometry, images: int, chunks: Chunks, used: StepRecord) -> None:
-        """Record a step of some images of one geometry: what was really used, and the chunks.
+        """Record a step of some images of one geometry. Nothing here depends on the content of an image.
 
-        A coding without a certificate leaves no record. Nothing here depends on the content of an image.
+        Args:
+            step: Number of the step, from 0.
+            plan: The plan of the encoding. If its coding has no certificate, nothing is recorded.
+            geometry: Geometry of the images.
+            images: Number of images.
+            chunks: The chunks that the encoder dealt.
+            used: The integers that the encoder used.
+
+        Raises:
+            DippError: An earlier image was coded by other public values in this step.
         """
         if not plan.coding.certified:
             return
@@ -291,10 +319,10 @@ class Recorder:
         if used.draws is not None:
             self._missing[step] += abs(images * chunks.count - used.draws)  # batches do not make up for each other
         self._designs.add((geometry.channels, plan.mask.period, plan.unit))
-        own = plan.steps[step]
-        parts, apart = plan.code.deal.dealt(chunks, *own.grid(plan.unit, geometry))
+        planned = plan.steps[step]
+        parts, apart = plan.code.deal.dealt(chunks, *planned.grid(plan.unit, geometry))
         # A unit that the edge of a small picture cuts off has fewer parts, and is charged like a whole one.
-        touched = max(int(parts.max(initial=1)), plan.touches(geometry.channels, own))
+        touched = max(int(parts.max(initial=1)), plan.touches(geometry.channels, planned))
         met = Selection(
             step=step,
             code=plan.code.name,
@@ -302,20 +330,22 @@ class Recorder:
             candidates=used.candidates,
             chunks=chunks.count,
             touched=touched,
-            # A deal that was not asked to keep parts of a unit apart promises nothing, even if it did.
+            # A deal that was not asked to separate the parts of a unit does not promise it, even if it did here.
             apart=apart and (touched == 1 or plan.separate),
         )
         if (step, geometry) not in self._seen:
             self._seen.add((step, geometry))
             spent = self._spent.setdefault(geometry, np.zeros(plan.unit.count(geometry)))
-            spent += parts * dataclasses.replace(met, touched=1, apart=True).charge().epsilon  # each part on its own
+            spent += parts * dataclasses.replace(met, touched=1, apart=True).charge().epsilon  # each part counts alone
         smallest, _ = self._smallest.setdefault(step, (geometry, chunks.count))
         if plan.unit.smallest((geometry, smallest)) == geometry:
             self._smallest[step] = geometry, chunks.count
         before = self._met.setdefault(step, met)
         if met.public != before.public:
             raise DippError(
-                f"step {step}", "two images were coded differently, which would tell about them", "report this"
+                f"step {step}",
+                "was coded differently for two images, which would reveal something of them",
+                "report this",
             )
         self._met[step] = dataclasses.replace(
             met,
@@ -326,19 +356,33 @@ class Recorder:
         )
 
     def ledger(self, plan: Plan, images: int) -> Ledger | None:
-        """Return the ledger of `images` images; None for 0 images, or if the mechanism has no certificate.
+        """Return the ledger of what was recorded.
 
-        Raise if steps were left out, or not recorded for every image, or if a unit was touched by dearer steps than
-        the mask design allows.
+        Args:
+            plan: The plan of the encoding.
+            images: Number of images that were encoded.
+
+        Returns:
+            The ledger; None for 0 images, or if the coding has no certificate.
+
+        Raises:
+            DippError: A step was not recorded for every image, a private integer was not drawn, or steps cost a unit
+                more than the mask design allows.
         """
         if not plan.coding.certified or not images:
             return None
         if [self._images.get(step, 0) for step in range(len(plan.steps))] != [images] * len(plan.steps):
-            raise DippError("ledger", "the encoder has not written down every step of every image", "report this")
+            raise DippError(
+                "ledger", "is incomplete: the encoder has not written down every step of every image", "report this"
+            )
         if any(self._missing.values()):
-            raise DippError("ledger", "the encoder has not drawn one private integer for each block", "report this")
+            raise DippError(
+                "ledger", "is wrong: the encoder has not drawn one private integer for each block", "report this"
+            )
         ((channels, period, unit),) = self._designs
-        found = Ledger(channels, period, tuple(self._met[step] for step in sorted(self._met)), unit)
-        if max(float(spent.max()) for spent in self._spent.values()) > found.epsilon * (1 + 1e-12):
-            raise DippError("ledger", "a unit was touched more often than the mask design says", "report this")
-        return found
+        ledger = Ledger(channels, period, tuple(self._met[step] for step in sorted(self._met)), unit)
+        if max(float(spent.max()) for spent in self._spent.values()) > ledger.epsilon * (1 + 1e-12):
+            raise DippError(
+                "ledger", "is wrong: a unit was touched more often than the mask design says", "report this"
+            )
+        return ledger

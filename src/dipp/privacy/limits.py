@@ -1,6 +1,6 @@
-"""What a certificate rests on, and what it says nothing about, in words that are true for its unit.
+"""Say in words under which assumptions a certificate holds, and what it does not cover.
 
-Everything here depends on the unit alone, never on a picture.
+The words depend on the unit alone, never on a picture.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ PUBLIC = (
 
 
 def not_covered(unit: Unit) -> tuple[str, ...]:
-    """Return what a certificate of a unit does not cover, a text each, without a full stop."""
+    """Return what a certificate of a unit does not cover: one phrase each, without a full stop."""
     return AGAIN, *unit.uncovered, *PUBLIC

@@ -1,4 +1,4 @@
-"""(ε, δ) of draws whose privacy loss has a known law, from the distribution of the sum of their losses.
+"""Compute (ε, δ) of draws whose privacy losses have known laws, from the distribution of the sum of the losses.
 
 Let L be the loss of the two contents of a unit that are easiest to tell apart, for each draw that the unit takes part
 in (`core.price.Loss`). Sums of independent copies of these losses dominate any adaptive composition of the draws [Zhu,
@@ -32,9 +32,9 @@ from dipp.errors import DippError
 Floats = NDArray[np.float64]
 
 MAX_DRAWS = 1 << 13
-"""Draws of one law that are summed, at most."""
+"""Largest number of draws of one law that are summed."""
 MAX_SUMS = 1 << 18
-"""Sums of losses that are told apart, at most."""
+"""Largest number of different sums of losses."""
 HALVINGS = 60
 
 
@@ -42,7 +42,7 @@ def epsilon_of_draws(draws: Mapping[Loss, int], delta: float) -> float:
     """Return the smallest ε such that all draws together are (ε, δ)-differentially private, rounded up.
 
     Args:
-        draws: How many draws there are of each law of the loss.
+        draws: The number of draws of each law of the loss.
         delta: δ, between 0 and 1.
 
     Returns:
@@ -53,7 +53,7 @@ def epsilon_of_draws(draws: Mapping[Loss, int], delta: float) -> float:
 
     """
     if not 0 < delta < 1:
-        raise DippError("delta", f"a number between 0 and 1 is needed, got {delta}")
+        raise DippError("delta", f"must be between 0 and 1, got {delta}")
     sums = math.prod(2 * count + 1 for count in draws.values())
     if sums > MAX_SUMS or max(draws.values(), default=0) > MAX_DRAWS:
         return math.inf
@@ -73,8 +73,8 @@ def _smallest(draws: tuple[tuple[Loss, int], ...], delta: float) -> float:
 
     def raised(epsilon: float) -> float:
         """Return δ(ε), rounded up."""
-        told = -np.expm1(np.minimum(epsilon - losses, 0))
-        return math.fsum((told * probabilities).tolist()) * (1 + 2.0**-30) + 2.0**-900
+        excess = -np.expm1(np.minimum(epsilon - losses, 0))
+        return math.fsum((excess * probabilities).tolist()) * (1 + 2.0**-30) + 2.0**-900
 
     if raised(0.0) <= delta:
         return 0.0
@@ -88,11 +88,11 @@ def _smallest(draws: tuple[tuple[Loss, int], ...], delta: float) -> float:
 
 
 def _powers(law: Loss, count: int) -> Floats:
-    """Return the probability that `count` losses add up to −count·ε, …, count·ε, by repeated squaring."""
+    """Return the probabilities that `count` losses add up to −count·ε, …, count·ε, by repeated squaring."""
     power = np.array([float(law.drops), float(1 - law.drops - law.gains), float(law.gains)])
-    found = np.ones(1)
+    masses = np.ones(1)
     while count:
         if count & 1:
-            found = np.convolve(found, power)
+            masses = np.convolve(masses, power)
         power, count = np.convolve(power, power) if count > 1 else power, count >> 1
-    return found
+    return masses

@@ -1,7 +1,7 @@
-"""Numbers in print. A bound that a reader may rely on is rounded in the direction in which it stays true.
+"""Print bounds as text, rounded in the direction in which they stay true.
 
-Rounding to the nearest prints about half of all losses lower than they are. Every ε, ρ or δ that is claimed goes
-through `upper` on its way to a reader; what an audit has shown to be lost at least, through `lower`. JSON keeps all
+Rounding to the nearest prints about half of all losses lower than they are. So
+`upper` prints every ε, ρ or δ that is claimed, and `lower` prints every loss that an audit has shown. JSON keeps all
 digits.
 
 **Proof sketch.** The text, read as a float, is no less than the value. Either the nearest decimal of that number of
@@ -15,7 +15,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 DIGITS = 6
-"""Significant digits of a printed bound."""
+"""Number of significant digits of a printed bound."""
 
 
 def upper(value: float, digits: int = DIGITS) -> str:

@@ -1,4 +1,4 @@
-"""A certificate as text: bounds in words, as a table, and as HTML for a notebook."""
+"""Print a certificate in words, as a table, and as HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from dipp.privacy.certificate import Certificate
 
 DELTAS = (1e-5, 1e-7, 1e-9)
-"""δ that tables state, whatever the budget was."""
+"""Values of δ at which tables state (ε, δ), for every budget."""
 
 
 def promise(epsilon: float, rho: float, protected: str) -> str:
-    """Return pure ε and ρ in words, rounded up, with what they protect."""
+    """Return pure ε and ρ in words, rounded up; `protected` names what they protect."""
     return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
 
 
 def prices(windows: Iterable[tuple[int, float]]) -> str:
-    """Return the prices of square windows, given as side and ε, in words."""
+    """Return the prices of square windows in words; each window is its side in pixels and its ε."""
     listed = ", ".join(f"{side}×{side}: {upper(epsilon)}" for side, epsilon in windows)
     return f"ε of anything within a square of pixels, {listed}"
 
 
 def table(certificate: Certificate) -> str:
-    """Return a line for each run of equal steps, the worst unit, and what it means.
+    """Return a line for each run of equal steps, their total for the worst unit, and what it means.
 
-    A step is priced for a unit that it touches.
+    The price of a step is that of a unit that it touches.
     """
     worst = certificate.for_units(1)
-    records = [one for ledger in certificate.releases for one in ledger.selections]
+    selections = [selection for ledger in certificate.releases for selection in ledger.selections]
     rows = []
-    for cost, one in zip(worst.steps, records, strict=True):
-        alpha, sensitivity, scale = one.terms.shown
-        numbers = f"{alpha:>5} {sensitivity:>9} {scale:>3} {one.candidates:>8} {one.chunks:>8}"
+    for cost, selection in zip(worst.steps, selections, strict=True):
+        alpha, sensitivity, scale = selection.terms.shown
+        numbers = f"{alpha:>5} {sensitivity:>9} {scale:>3} {selection.candidates:>8} {selection.chunks:>8}"
         rows.append((cost, f"{numbers} {upper(cost.epsilon):>12} {upper(cost.rho):>12}"))
     columns = f"{'α':>5} {'s, units':>9} {'S':>3} {'n':>8} {'chunks':>8} {'ε':>12} {'ρ':>12}"
     lines = [f"{'steps':>12} {'count':>5} {columns}"]
@@ -59,18 +59,18 @@ def table(certificate: Certificate) -> str:
 
 
 def as_html(certificate: Certificate) -> str:
-    """Return what is promised, what that rests on, and what it does not cover."""
-    told = "".join(
+    """Return HTML with the promise, its assumptions, and what it does not cover."""
+    lists = "".join(
         f"<p>{head}</p><ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"
         for head, texts in (("This holds if", certificate.assumptions), ("It does not cover", certificate.not_covered))
     )
     head = f"<p><b>{html.escape(certificate.statement())}</b></p>"
     first = certificate.headline
-    said = (
+    sentences = (
         f"As a bound, {first.grade.name}: {first.bound}.",
         *((f"Without that knowledge, {first.measured}.",) if first.measured else ()),
         f"By size: {certificate.sizes}.",
         f"Recognisable: {first.recognisable}.",
     )
-    words = "".join(f"<p>{html.escape(text)}</p>" for text in said)
-    return f"<div>{head}{words}<details><summary>the small print</summary>{told}</details></div>"
+    words = "".join(f"<p>{html.escape(text)}</p>" for text in sentences)
+    return f"<div>{head}{words}<details><summary>the small print</summary>{lists}</details></div>"

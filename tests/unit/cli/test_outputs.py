@@ -29,7 +29,7 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
     (tmp_path / name).write_text("mine")
     code, out, err = run(*arguments, tmp_path / name)
     assert (code, out) == (1, "")
-    assert f"dipp: output: {tmp_path / name} is there already; name another, or replace it with --overwrite" in err
+    assert f"dipp: output: exists already: {tmp_path / name}; name another, or replace it with --overwrite" in err
     assert (tmp_path / name).read_text() == "mine"
 
 
@@ -45,7 +45,7 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
         (("simulate", "--code", "flat", "--alpha", "3"), "alpha: it goes with --code ppr; the flat code has α = 1"),
         (("encode", "-", "-o", "a.dipp", "--epsilon", "2"), "images: - is not a file, and pictures are read more than"),
         (("simulate", "-o", "-"), "output: a name that ends in .png"),
-        (("calibrate", EMBEDDED, "pictures", "-o", "-"), "output: nothing is written to the standard output"),
+        (("calibrate", EMBEDDED, "pictures", "-o", "-"), "output: cannot be the standard output"),
         (("privatize", "pictures", "-", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
         (("privatize", "pictures", "r.parquet", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
         (("privatize", "pictures", "r.PNG", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
