@@ -1,6 +1,6 @@
 """Units larger than a pixel: dipp against rivals at the same unit and pure ε, on photographs.
 
-    python benchmarks/units.py PHOTOGRAPHS --out benchmarks/results/units.json --sheet examples/units.jpg
+    python benchmarks/units.py PHOTOGRAPHS --out benchmarks/results/units.json
     python benchmarks/units.py PHOTOGRAPH --time --out benchmarks/results/units-time.json
     python benchmarks/units.py CIFAR --cifar --count 256 --model TUNED --plain DDPM --device cuda --workers 4 \
         --out benchmarks/results/units-cifar.json
@@ -42,7 +42,6 @@ import hashlib
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,11 +49,11 @@ from typing import Any
 import checkout  # noqa: F401 - for `experiments`
 import large
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageOps
 from provenance import provenance, write
 
 import dipp
-from dipp import files, models
+from dipp import models
 from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.options import planned
 from dipp.codec.pictures import Pixels
@@ -95,12 +94,7 @@ GRIDS = (4, 8, 16, 32)
 """Sides of the coarse pictures that a first question may ask about."""
 DDPM_TABLE = HERE / "results/ddpm-table.json"
 TIMED = ((768, 512), (4000, 3000))
-SHOWN = [HERE.parent / "examples/pictures/cat.png", HERE / "pictures/face.png", HERE / "pictures/retina.png"]
-HIDDEN = ("16x16", "32x32", "64x64")
-EPSILON = 16.0
-"""Pure ε on the sheet, of any object of the size or of the picture."""
 TIMED_AS = ("--unit", "16", "--epsilon", "8")
-THUMB, GAP, CAPTION = 224, 6, 22
 
 
 def psnr(pictures: Any, originals: Pixels) -> float:
@@ -108,13 +102,6 @@ def psnr(pictures: Any, originals: Pixels) -> float:
     errors = np.square(np.asarray(pictures, np.float64) - originals).reshape(len(originals), -1).mean(1)
     errors = errors.mean(keepdims=True) if originals.shape[1] == CIFAR_SIDE else errors
     return round(float(np.mean(10 * np.log10(255**2 / errors))), 2)
-
-
-def encoded(pixels: Pixels, **options: Any) -> tuple[Pixels, float]:
-    """Return what dipp makes of crops, and its payload bits per pixel."""
-    codec = dipp.Codec.from_pretrained(size=pixels.shape[1:3], **options)
-    archive = codec.encode(list(pixels), odometer=False)
-    return np.stack(list(codec.decode(archive))), archive.payload_bpp
 
 
 def asked_pictures(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, float]:
@@ -302,48 +289,13 @@ def times(path: Path, rounds: int) -> list[dict[str, Any]]:
     return tried[len(TIMED) :]
 
 
-def columns(pixels: Pixels, denoiser: Denoiser) -> Iterator[tuple[str, Pixels]]:
-    """Yield the pictures of a row of the sheet, with captions."""
-    (picture,) = pixels
-    yield "original", picture
-    for size in HIDDEN:
-        codec = dipp.Codec.from_pretrained(epsilon=EPSILON, hide=size, size=picture.shape[:2])
-        yield f"--hide {size}", codec.decode(codec.encode(picture, odometer=False))[0]
-    yield "--unit picture", encoded(pixels, epsilon=EPSILON, unit="picture")[0][0]
-    # An object of 16×16 meets four 16×16 cells.
-    noisy, denoised = dp_pix(pixels, Cells(16), EPSILON / 4, denoiser)
-    yield "DP-Pix, 16x16", noisy[0]
-    yield "DP-Pix, denoised", denoised[0]
-
-
-def sheet(denoiser: Denoiser) -> Image.Image:
-    """Draw committed pictures in all columns."""
-    rows = []
-    for path in SHOWN:
-        with Image.open(path) as image:
-            picture = np.asarray(image.convert("RGB"))
-        rows.append(list(columns(picture[None], denoiser)))
-    step = THUMB + GAP
-    drawn = Image.new("RGB", (len(rows[0]) * step - GAP, CAPTION + len(rows) * step - GAP), "white")
-    pen = ImageDraw.Draw(drawn)
-    for number, row in enumerate(rows):
-        for column, (name, picture) in enumerate(row):
-            small = Image.fromarray(picture).resize((THUMB, THUMB), Image.Resampling.LANCZOS)
-            drawn.paste(small, (column * step, CAPTION + number * step))
-            if not number:
-                place = column * step + THUMB // 2, CAPTION // 2
-                pen.text(place, name, "black", ImageFont.load_default(15), anchor="mm")
-    return drawn
-
-
 def main() -> None:
-    """Compare all methods at every unit and ε, time two sizes, and draw the sheet."""
+    """Compare all methods at every unit and ε, or time two sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photographs", type=Path)
     parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--sides", type=int, nargs="*", help="of photographs, compare cells of these sides alone")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--sheet", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cifar", action="store_true", help="the folder is CIFAR-10's")
     parser.add_argument("--model", type=Path, help="for CIFAR-10: folder of the network")
     parser.add_argument("--plain", type=Path, help="for CIFAR-10: folder of the network that `sharp` is planned for")
@@ -358,15 +310,11 @@ def main() -> None:
     if arguments.cifar:
         compare_cifar(arguments)
         return
+    pixels = crops(arguments.photographs, arguments.count)
+    facts = {**provenance(), "photographs": len(pixels)}
+    cases = tuple(case for case in CASES if arguments.sides is None or case[0].square in arguments.sides)
     denoiser = models.load(embedded.FOLDER, "cpu")
-    if arguments.sheet:
-        with files.atomic(arguments.sheet) as part:
-            sheet(denoiser).save(part, "JPEG", quality=88, subsampling=0)
-    if arguments.out:
-        pixels = crops(arguments.photographs, arguments.count)
-        facts = {**provenance(), "photographs": len(pixels)}
-        cases = tuple(case for case in CASES if arguments.sides is None or case[0].square in arguments.sides)
-        compare(cases, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)
+    compare(cases, pixels, denoiser, pixels.mean((0, 1, 2)), facts, arguments.out)
 
 
 def compare(
