@@ -307,7 +307,7 @@ def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("bands")
 def test_units_and_codes_that_do_not_fit() -> None:
     step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
-    with refused("unit", "prices"):
+    with refused("unit", "band"):
         Plan(Coding(Sign(period=1), Flat()), (step,), unit=Band(4))
     with refused("period", "band"):
         Plan(Coding(Sign(period=3), Nearest()), (step,), unit=Band(4))

@@ -564,7 +564,7 @@ def test_headers_have_one_spelling() -> None:
         (data.replace(coding, coding[:5] + b"\x0f" + coding[6:]), ("file", "(code 15)")),
         (data.replace(coding, coding[:8] + b"\x02"), ("file", "deal is 2")),
         (data.replace(coding, b"\x02\x00\x00" + coding[2:]), ("unit", "pixel")),
-        (data.replace(coding, b"\x01\x09" + coding[2:]), ("unit", "kind 9")),
+        (data.replace(coding, b"\x01\x09" + coding[2:]), ("unit", "9")),
         (data.replace(coding, b"\x00" + coding[2:]), ("file", "unit is 0")),
         (data.replace(gains, halves), ("file", "snr_gain")),
         (data.replace(gains, infinite), ("file", "snr_gain is 255")),
