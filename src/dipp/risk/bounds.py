@@ -36,34 +36,45 @@ from dipp.errors import DippError
 
 
 def recognised(epsilon: float, people: int, named: int = 1) -> float:
-    """Return the largest probability that the right one is among the `named` of some equally likely people.
+    """Return the largest probability with which an attacker names the right one of equally likely people.
 
     Args:
-        epsilon: Pure ε of the whole picture, or of the whole region in which the person is.
-        people: N, how many people it may be.
-        named: m, how many the attacker may name.
+        epsilon: Pure ε of the whole picture, or of the whole region that shows the person.
+        people: N, the number of people whom the picture may show.
+        named: m, the number of people whom the attacker may name; 1 by default.
+
+    Returns:
+        m·e^ε/(m·e^ε + N − m), from 0 to 1.
 
     Raises:
-        DippError: A number is invalid.
+        DippError: ε is negative or not a number, or `named` is not from 1 to `people`.
+
+    Example::
+
+        recognised(1.0, people=40)  # 0.065: a blind guess is right with probability 0.025
     """
     if not epsilon >= 0 or not 1 <= named <= people:
         raise DippError(
-            "epsilon, named", f"ε ≥ 0 and 1 ≤ named ≤ people are needed, got {epsilon}, {named} and {people}"
+            "epsilon, named",
+            f"must satisfy epsilon ≥ 0 and 1 ≤ named ≤ people, got epsilon {epsilon}, named {named}, people {people}",
         )
     return named / (named + (people - named) * math.exp(-epsilon))
 
 
 def chance(right: int, asked: int, bound: float) -> float:
-    """Return how likely at least `right` of `asked` independent guesses are right, if each is with probability `bound`.
+    """Return an upper bound of the probability that at least `right` of `asked` independent guesses are right.
 
-    The guesses may have different probabilities whose mean is at most `bound`, as those of fixed probes have. By
+    The guesses may have different probabilities, as guesses about fixed probes have; their mean is at most `bound`. By
     Hoeffding's theorem of 1956, a sum of independent trials exceeds a number beyond its mean no more often than a
-    binomial variable of the same mean. So the result is an upper bound of the chance; it is 1 up to the mean.
+    binomial variable of the same mean.
 
     Args:
-        right: Right guesses.
-        asked: All guesses.
-        bound: Largest mean probability that is allowed.
+        right: Number of right guesses.
+        asked: Number of all guesses.
+        bound: Largest mean probability of a right guess that is allowed.
+
+    Returns:
+        A probability; 1 if `right` does not exceed the mean.
     """
     if right <= asked * bound + 1 or bound >= 1:
         return 1.0

@@ -1,10 +1,10 @@
-"""Faces by dlib: where they are, five landmarks, and descriptors that are near for one person [King, 2017].
+"""Faces by dlib: their boxes, five landmarks, and descriptors that are near for pictures of one person [King, 2017].
 
 This needs the package dlib with its weights: the extra `risk`. The weights are those of `face_recognition_models` (the
 network and the five landmarks are in the public domain).
 
-A picture in which no face is found is described all the same: an attacker who knows that it shows a face takes its
-middle. So a recogniser is never helped by a detector that fails.
+If no face is detected, the middle of the picture is described: an attacker who knows that the picture shows a face
+would look there. So a detector that fails never makes the recogniser look weaker than it is.
 """
 
 from __future__ import annotations
@@ -22,37 +22,46 @@ from dipp.errors import DippError
 from dipp.risk.recognition import Floats, Integers, Pixels, Scores, nearest
 
 LONGER = 240
-"""Pixels of the longer side to which smaller pictures are enlarged: dlib finds faces of 80 pixels and more."""
+"""Pixels of the longer side to which smaller pictures are enlarged: dlib detects faces from 80 pixels on."""
 MIDDLE = 0.8
-"""Side of the square in the middle that stands for a face which was not found, over the shorter side."""
+"""Side of the square in the middle that is described if no face is detected, as a share of the shorter side."""
 CHIP = 150
-"""Side of the picture that dlib's network takes."""
+"""Side in pixels of the cut-out face that dlib's network takes."""
 
 
 class Face(NamedTuple):
-    """What dlib says of the largest face of a picture."""
+    """The largest face that dlib detects in a picture, or else the middle of the picture."""
 
     found: bool
-    """Whether a face was found; the rest is about the picture's middle otherwise."""
+    """Whether a face was detected. If not, the other fields describe the middle of the picture."""
     landmarks: Floats
     """Corners of both eyes and the base of the nose: 5 × (x, y), in pixels."""
     descriptor: Floats | None
-    """128 numbers; people differ where distances exceed 0.6. None if they were not asked for."""
+    """128 numbers, whose Euclidean distance between different people mostly exceeds 0.6. None if no descriptor was
+    asked for."""
 
 
 def installed() -> bool:
-    """Return whether dlib and its weights are there."""
+    """Return whether dlib and its weights are installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("dlib", "face_recognition_models"))
 
 
 def face(picture: Pixels, *, describe: bool = True) -> Face:
-    """Return what dlib says of the largest face of a picture (H, W, 3); descriptors take a third of a second."""
+    """Return the largest face of a picture.
+
+    Args:
+        picture: uint8 (H, W, 3).
+        describe: Whether to compute the descriptor, which takes a third of a second. True by default.
+
+    Raises:
+        DippError: dlib is not installed.
+    """
     dlib, detector, landmarks, network = _loaded()
     scale = max(1.0, LONGER / max(picture.shape[:2]))
     height, width = (round(length * scale) for length in picture.shape[:2])
     enlarged = np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC))
     boxes = list(detector(enlarged, 0))
-    box = max(boxes, key=lambda one: one.area()) if boxes else _middle(dlib, height, width)
+    box = max(boxes, key=lambda detected: detected.area()) if boxes else _middle(dlib, height, width)
     shape = landmarks(enlarged, box)
     points = np.array([(point.x, point.y) for point in shape.parts()], float) / scale
     if not describe:
@@ -63,12 +72,12 @@ def face(picture: Pixels, *, describe: bool = True) -> Face:
 
 @dataclass(frozen=True)
 class Dlib:
-    """The nearest descriptor."""
+    """A recogniser that names the person with the nearest descriptor."""
 
     name: str = "dlib"
 
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
-        """Return the scores of a gallery: minus the distance to the nearest descriptor of each person."""
+        """Return a function that scores probes: minus the distance to the nearest descriptor of each person."""
         known, count = described(pictures), int(people.max()) + 1
 
         def scores(probes: Pixels) -> Floats:
@@ -78,11 +87,22 @@ class Dlib:
 
 
 def described(pictures: Pixels) -> Floats:
-    """Return the descriptors of pictures, N × 128."""
+    """Return the descriptor of the largest face of each picture.
+
+    Args:
+        pictures: uint8 (N, H, W, 3).
+
+    Returns:
+        float64 (N, 128).
+
+    Raises:
+        DippError: dlib is not installed.
+    """
     return np.stack([np.asarray(face(picture).descriptor) for picture in pictures])
 
 
 def _middle(dlib: Any, height: int, width: int) -> Any:
+    """Return the square in the middle of a picture as a rectangle of dlib."""
     side = int(MIDDLE * min(height, width))
     left, top = (width - side) // 2, (height - side) // 2
     return dlib.rectangle(left, top, left + side, top + side)
@@ -90,9 +110,12 @@ def _middle(dlib: Any, height: int, width: int) -> Any:
 
 @functools.cache
 def _loaded() -> tuple[Any, Any, Any, Any]:
-    """Return dlib, its detector of faces, the landmarks and the network; the package of weights is not imported."""
+    """Return dlib, its face detector, its predictor of landmarks and its network.
+
+    The weights are read from the files of their package, which is not imported.
+    """
     if not installed():
-        raise DippError("dlib", 'the recogniser needs the extra "risk"', 'in a checkout of dipp, pip install ".[risk]"')
+        raise DippError("dlib", "is not installed", 'in a checkout of dipp, pip install ".[risk]"')
     import dlib
 
     spec = importlib.util.find_spec("face_recognition_models")

@@ -15,21 +15,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SIDE = 56
-"""Longer side of what the network sees, in pixels."""
+"""Longer side in pixels to which pictures are reduced for the network."""
 BATCH = 32
+"""Pictures in one training step, at most."""
 SHIFT = 3
-"""Pixels by which a picture is shifted at random while the network learns, at most."""
+"""Largest random shift of training pictures, in pixels."""
 
 
 @dataclass(frozen=True)
 class SmallNetwork:
-    """Four convolutions and a linear layer, trained on the gallery with random shifts and contrasts."""
+    """A recogniser of four convolutions and a linear layer, trained on the gallery with random shifts and contrasts."""
 
     name: str = "network"
     steps: int = 200
+    """Number of training steps."""
 
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
-        """Return the scores of a gallery: the logits of its people."""
+        """Train the network on a gallery, and return a function that scores probes: the logits of its people."""
         import torch
         from torch import nn
 
@@ -49,14 +51,21 @@ class SmallNetwork:
 
         def scores(probes: Pixels) -> Floats:
             with torch.no_grad():
-                found = torch.cat([network(part) for part in torch.split(planes(probes), 256)])
-            return np.asarray(found.double().numpy())
+                logits = torch.cat([network(batch) for batch in torch.split(planes(probes), 256)])
+            return np.asarray(logits.double().numpy())
 
         return scores
 
 
 def planes(pictures: Pixels) -> Tensor:
-    """Return grey pictures (N, 1, h, w) of even sides, at most `SIDE`, with values about from −2 to 2."""
+    """Return pictures as grey tensors for a network.
+
+    Args:
+        pictures: uint8 (N, H, W, 3).
+
+    Returns:
+        float32 (N, 1, h, w), with values from −2 to 2; h and w are even, and at most `SIDE`.
+    """
     import torch
 
     scale = min(1.0, SIDE / max(pictures.shape[1:3]))
@@ -67,7 +76,7 @@ def planes(pictures: Pixels) -> Tensor:
 
 
 def _varied(batch: Tensor) -> Tensor:
-    """Return pictures that are shifted, and brighter or darker, at random."""
+    """Return pictures that are shifted, and made brighter or darker, at random."""
     import torch
 
     across, down = torch.randint(-SHIFT, SHIFT + 1, (2,)).tolist()
@@ -77,7 +86,18 @@ def _varied(batch: Tensor) -> Tensor:
 
 
 def trained(network: Any, count: int, steps: int) -> Iterator[Any]:
-    """Yield the numbers of the pictures of each step; after each, the gradients that were made are applied."""
+    """Train a network: yield the pictures of each step, and update the weights when the caller asks for the next step.
+
+    The caller computes the loss of the pictures that were yielded, and calls its `backward`.
+
+    Args:
+        network: A `torch.nn.Module`, whose weights are updated in place.
+        count: Number of training pictures.
+        steps: Number of training steps.
+
+    Yields:
+        Indices of the pictures of a step: an int64 tensor (min(`BATCH`, `count`),).
+    """
     import torch
 
     optimiser = torch.optim.AdamW(network.parameters(), lr=2e-3, weight_decay=0.01)

@@ -1,13 +1,13 @@
 """The survey of a folder of public pictures: what programs still recognise, read and guess after encoding.
 
-The pictures are encoded by a plan and looked at as a receiver sees them. They are not counted by the odometer: only
-public pictures may be given, of the kind that will be released.
+The survey encodes the pictures by a plan and looks at them as a receiver sees them. The odometer does not count these
+encodings, so give only public pictures, of the same kind as those that you will release.
 
 | measure | what it needs |
 |---|---|
 | quality: PSNR | |
 | guesses about a pixel, a cell, a picture | for a picture: four or more of equal size |
-| faces that are still found | dlib (the extra `risk`), and faces in the originals |
+| faces that are still detected | dlib (the extra `risk`), and faces in the originals |
 | people who are recognised | a folder for each of two or more people, two or more pictures in each |
 | characters that are still read | the program tesseract, and text in the originals |
 
@@ -43,37 +43,40 @@ from dipp.risk.recognition import Fisherfaces, Pixels, Recogniser, recognition
 SIDE = 96
 """Side of the squares to which pictures are resized for recognisers that need equal sizes."""
 ALIKE = 4
-"""Pictures of equal size, at least, among which whole pictures are told apart."""
+"""Smallest number of pictures of equal size for which guesses about whole pictures are measured."""
 SEVERAL = "a folder for each of two or more people, with two or more pictures in each"
+"""What recognition needs, in words for the report."""
 
 
 class Shown(NamedTuple):
-    """A picture and what a receiver sees of it."""
+    """A picture, and what a receiver sees of it."""
 
     path: Path
     original: Pixels
-    """(H, W, 3)."""
+    """uint8 (H, W, 3)."""
     released: Pixels
+    """The decoded picture, of the same shape."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was measured, and what was not.
+    """What was measured on a folder of pictures, and what could not be measured.
 
     Attributes:
         pictures: Number of pictures.
-        certificate: What the certificate of each promises, in words.
-        unit: Its unit, in a word or two.
+        certificate: What the certificate of each picture promises, in words.
+        unit: Unit of the certificate, in a word or two.
         epsilon: Pure ε of the unit.
         psnr: Mean PSNR in dB.
-        guesses: Share of right guesses by what they are about: "pixel", "16×16 cell" or "picture".
-        faces: Faces found in the originals, and of these in the released pictures; None if not measured.
+        guesses: Share of right guesses by their subject: "pixel", "16×16 cell" or "picture".
+        faces: Number of originals in which a face is detected, and how many of their released pictures still show one;
+            None if not measured.
         recognised: Top-1 by attacker, such as "naive dlib"; empty if not measured.
         people: Number of people, 0 if not measured.
-        allowed: Largest top-1 that the certificate allows; None if it is not about whole pictures.
-        characters: Characters that tesseract reads in the originals, and of these in the released pictures; None if
-            not measured.
-        missing: What was not measured, and what that needs.
+        allowed: Largest top-1 that the certificate allows; None if its unit is not the whole picture.
+        characters: Number of characters that tesseract reads in the originals, and how many of them it still reads in
+            the released pictures; None if not measured.
+        missing: Measures that could not be taken, each with what it needs.
     """
 
     pictures: int
@@ -90,7 +93,7 @@ class Survey:
     missing: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the survey for JSON."""
+        """Return the survey as a dictionary for JSON."""
         return dict(vars(self))
 
     def __str__(self) -> str:
@@ -101,7 +104,7 @@ class Survey:
         certain = 100 / (1 + math.exp(-self.epsilon))
         rows.append(("", f"the certificate bounds somebody who knows all but the {self.unit}: {upper(certain, 3)} %"))
         if self.faces:
-            rows.append(("faces", f"{self.faces[1]} of {self.faces[0]} that dlib finds in the originals"))
+            rows.append(("faces", f"{self.faces[1]} of {self.faces[0]} that dlib detects in the originals"))
         for attacker, top in self.recognised.items():
             rows.append((attacker, f"{top:.0%} recognised; a guess is right in {1 / self.people:.0%}"))
         if self.allowed is not None:
@@ -121,34 +124,47 @@ class Survey:
 def survey(
     folder: Path, model: str | Path = embedded.FOLDER, device: str = "auto", **plan: Unpack[PlanOptions]
 ) -> Survey:
-    """Encode the pictures of a folder, and measure what is left of them.
+    """Encode the pictures of a folder, and measure what programs still recognise, read and guess in them.
 
     Args:
         folder: Folder of public pictures; each subfolder with two or more pictures is a person.
-        model: Folder or hub id of a denoiser. By default the one that ships with dipp.
-        device: "auto", "cuda", "mps" or "cpu".
+        model: Folder or hub id of a denoiser. By default the denoiser that ships with dipp.
+        device: "auto", "cuda", "mps" or "cpu". By default "auto", the first of the others that is available.
         plan: The budget (`epsilon=4`) and other keywords, which `PlanOptions` describes.
 
+    Returns:
+        What was measured.
+
     Raises:
-        DippError: The folder has no pictures, one cannot be read, or no plan keeps the budget.
+        DippError: The folder has no pictures, a picture cannot be read, the preset has no certificate, or no plan keeps
+            within the budget.
     """
     if not folder.is_dir():
-        raise DippError("folder", f"{folder} is no folder", "give one of public pictures")
+        raise DippError("folder", f"must be a folder, got {folder}", "give a folder of public pictures")
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
     if not paths:
-        raise DippError("folder", f"{folder} has no pictures, so nothing can be measured")
+        raise DippError("folder", f"must contain pictures, got {folder}", "give a folder of public pictures")
     originals = [pictures.read(path) for path in paths]
-    smallest = min((one.shape[:2] for one in originals), key=math.prod)
+    smallest = min((original.shape[:2] for original in originals), key=math.prod)
     codec = Codec.from_pretrained(model, device=device, size=smallest, **plan)
     if not codec.plan.coding.certified:
-        raise DippError("preset", "diffc has no certificate", "take another one")
+        raise DippError("preset", "must have a certificate, got diffc", "choose another preset")
     seen: list[Pixels] = []
     archive = codec.encode(originals, odometer=False, ends=lambda end: seen.extend(end.pictures()))
     return measured(list(map(Shown, paths, originals, seen)), archive.certificate, codec.plan.unit)
 
 
 def measured(shown: Sequence[Shown], certificate: Certificate, unit: Unit) -> Survey:
-    """Return what is left of pictures that were encoded."""
+    """Measure what programs still recognise, read and guess in encoded pictures.
+
+    Args:
+        shown: The pictures, each with what a receiver sees of it.
+        certificate: The certificate that each encoding has.
+        unit: The unit of the certificate.
+
+    Returns:
+        What was measured.
+    """
     missing: dict[str, str] = {}
     people = _people(shown)
     return Survey(
@@ -156,7 +172,7 @@ def measured(shown: Sequence[Shown], certificate: Certificate, unit: Unit) -> Su
         certificate=certificate.statement(),
         unit=unit.short,
         epsilon=certificate.epsilon,
-        psnr=float(np.mean([_psnr(one) for one in shown])),
+        psnr=float(np.mean([_psnr(picture) for picture in shown])),
         guesses=_guesses(shown, unit),
         faces=_or_missing("faces", _faces, shown, missing),
         recognised=_or_missing("recognised", _recognised, people, missing) or {},
@@ -168,89 +184,102 @@ def measured(shown: Sequence[Shown], certificate: Certificate, unit: Unit) -> Su
 
 
 def _or_missing(what: str, measure: Callable[[Any], Any], shown: Any, missing: dict[str, str]) -> Any:
-    """Return a measure; or None, with what it needs written down."""
-    found = measure(shown)
-    if isinstance(found, str):
-        missing[what] = found
+    """Return a measure; or None, after writing into `missing` what the measure needs."""
+    result = measure(shown)
+    if isinstance(result, str):
+        missing[what] = result
         return None
-    return found
+    return result
 
 
 def _psnr(shown: Shown) -> float:
+    """Return the PSNR of a released picture in dB."""
     error = float(np.square(shown.released.astype(float) - shown.original).mean())
     return 10 * math.log10(255**2 / max(error, 1e-5))
 
 
 def _guesses(shown: Sequence[Shown], unit: Unit) -> dict[str, float]:
     """Return the shares of right guesses about pixels, cells of the unit's size, and pictures of equal size."""
-    rng, found = np.random.default_rng(0), dict[str, float]()
-    for what, side in {one.short: one.square for one in (Pixel(), unit) if one.square is not None}.items():
-        rights = [guesses.about_cells(one.original, one.released, side, rng) for one in shown]
+    rng, shares = np.random.default_rng(0), dict[str, float]()
+    sides = {subject.short: subject.square for subject in (Pixel(), unit) if subject.square is not None}
+    for name, side in sides.items():
+        rights = [guesses.about_cells(picture.original, picture.released, side, rng) for picture in shown]
         if known := [right for right in rights if right is not None]:
-            found[what] = float(np.mean(known))
+            shares[name] = float(np.mean(known))
     sizes: dict[tuple[int, ...], list[Shown]] = {}
-    for one in shown:
-        sizes.setdefault(one.original.shape, []).append(one)
+    for picture in shown:
+        sizes.setdefault(picture.original.shape, []).append(picture)
     alike = max(sizes.values(), key=len)
     if len(alike) < ALIKE:
-        return found
-    right = guesses.about_pictures(*(np.stack(part) for part in list(zip(*alike, strict=True))[1:]))
-    return found if right is None else {**found, Whole().short: right}
+        return shares
+    _, originals, released = zip(*alike, strict=True)
+    right = guesses.about_pictures(np.stack(originals), np.stack(released))
+    return shares if right is None else {**shares, Whole().short: right}
 
 
 def _faces(shown: Sequence[Shown]) -> tuple[int, int] | str:
-    """Return how many pictures dlib finds a face in before, and of these after; or what is needed."""
+    """Return in how many originals dlib detects a face, and how many released pictures of these still show one.
+
+    If this cannot be measured, return what it needs.
+    """
     if not descriptors.installed():
         return 'dlib: in a checkout of dipp, pip install ".[risk]"'
-    there = [one for one in shown if descriptors.face(one.original, describe=False).found]
-    if not there:
-        return "pictures in which dlib finds a face"
-    return len(there), sum(descriptors.face(one.released, describe=False).found for one in there)
+    faces = [picture for picture in shown if descriptors.face(picture.original, describe=False).found]
+    if not faces:
+        return "pictures in which dlib detects a face"
+    return len(faces), sum(descriptors.face(picture.released, describe=False).found for picture in faces)
 
 
 def _people(shown: Sequence[Shown]) -> list[list[Shown]]:
-    """Return the pictures of each person; none if there are fewer than two people."""
+    """Return the pictures of each person; an empty list if there are fewer than two people."""
     folders: dict[Path, list[Shown]] = {}
-    for one in shown:
-        folders.setdefault(one.path.parent, []).append(one)
-    found = [own for own in folders.values() if len(own) > 1]
-    return found if len(found) > 1 else []
+    for picture in shown:
+        folders.setdefault(picture.path.parent, []).append(picture)
+    people = [own_pictures for own_pictures in folders.values() if len(own_pictures) > 1]
+    return people if len(people) > 1 else []
 
 
 def _recognised(people: list[list[Shown]]) -> dict[str, float] | str:
-    """Return top-1 of every recogniser that is installed, on the originals, naive and parrot; or what is needed."""
+    """Return top-1 of each installed recogniser on the originals, and for the naive and the parrot attacker.
+
+    If this cannot be measured, return what it needs.
+    """
     if not people:
         return SEVERAL
-    gallery = [(who, one) for who, own in enumerate(people) for one in own[: len(own) // 2]]
-    probes = [(who, one) for who, own in enumerate(people) for one in own[len(own) // 2 :]]
-    owners, truth = (np.array([who for who, _ in part], np.int64) for part in (gallery, probes))
-    originals, released = (_squares([getattr(one, kind) for _, one in probes]) for kind in ("original", "released"))
-    clean, copies = (_squares([getattr(one, kind) for _, one in gallery]) for kind in ("original", "released"))
+    gallery = [(who, picture) for who, own in enumerate(people) for picture in own[: len(own) // 2]]
+    probes = [(who, picture) for who, own in enumerate(people) for picture in own[len(own) // 2 :]]
+    owners, truth = (np.array([who for who, _ in pictures], np.int64) for pictures in (gallery, probes))
+    originals, released = (_squares([getattr(shown, kind) for _, shown in probes]) for kind in ("original", "released"))
+    clean, copies = (_squares([getattr(shown, kind) for _, shown in gallery]) for kind in ("original", "released"))
     recognisers: list[Recogniser] = [SmallNetwork()]
     if len(gallery) > len(people):
         recognisers.append(Fisherfaces())
     if descriptors.installed():
         recognisers.append(descriptors.Dlib())
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for recogniser in recognisers:
         naive, parrot = (recogniser.fit(learnt, owners) for learnt in (clean, copies))
-        asked = {"originals,": naive(originals), "naive": naive(released), "parrot": parrot(released)}
-        found |= {f"{kind} {recogniser.name}": recognition(one, truth).top1 for kind, one in asked.items()}
-    return found
+        scores = {"originals,": naive(originals), "naive": naive(released), "parrot": parrot(released)}
+        shares |= {f"{kind} {recogniser.name}": recognition(each, truth).top1 for kind, each in scores.items()}
+    return shares
 
 
 def _squares(given: Sequence[Pixels]) -> Pixels:
-    """Return pictures at one size."""
-    return np.stack([np.asarray(Image.fromarray(one).resize((SIDE, SIDE), Image.Resampling.BOX)) for one in given])
+    """Return pictures resized to squares of `SIDE` pixels, stacked."""
+    resized = (Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BOX) for picture in given)
+    return np.stack([np.asarray(image) for image in resized])
 
 
 def _characters(shown: Sequence[Shown]) -> tuple[int, int] | str:
-    """Return how many characters tesseract reads before, and of these after; or what is needed."""
+    """Return how many characters tesseract reads in the originals, and how many of them in the released pictures.
+
+    If this cannot be measured, return what it needs.
+    """
     if shutil.which("tesseract") is None:
         return "the program tesseract"
     before = after = 0
-    for one in shown:
-        wanted = text.tesseract(one.original, alphabet=None)
-        before += len(wanted)
-        after += round(len(wanted) * text.share(text.tesseract(one.released, alphabet=None), wanted)) if wanted else 0
+    for picture in shown:
+        original, released = (text.tesseract(pixels, alphabet=None) for pixels in (picture.original, picture.released))
+        before += len(original)
+        after += round(len(original) * text.share(released, original))
     return (before, after) if before else "pictures in which tesseract reads something"

@@ -1,4 +1,4 @@
-"""A program that reads letters: tesseract, which gets a line enlarged or reduced to the height that suits it."""
+"""A program that reads letters: tesseract, which gets a line scaled to the height at which it reads best."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dipp.errors import DippError
 from dipp.risk.recognition import Pixels
 
 ALPHABET = "ABCDEFGHJKLMNPRSTUVWXYZ23456789"
-"""Letters and digits that no other one is mistaken for in the typeface."""
+"""Capitals and digits that are hard to mistake for each other."""
 READ_HEIGHT = 32
-"""Height of capitals, in pixels, at which tesseract reads well."""
+"""Height of capitals in pixels at which tesseract reads well."""
 
 
 def tesseract(released: Pixels, height: int | None = None, alphabet: str | None = ALPHABET) -> str:
-    """Return the characters, without spaces, that tesseract reads.
+    """Return the characters that tesseract reads in a picture, without spaces.
 
     Args:
-        released: The picture (H, W, 3).
-        height: Height of the capitals of its one line; None for a picture of unknown layout.
-        alphabet: Characters that there may be; None for all.
+        released: The picture, uint8 (H, W, 3).
+        height: Height in pixels of the capitals of its only line. None, the default, for a picture of unknown layout.
+        alphabet: Characters that tesseract may return, by default `ALPHABET`. None for all.
 
     Raises:
         DippError: The program is not installed, or fails.
     """
     program = shutil.which("tesseract")
     if program is None:
-        raise DippError("text", "reading needs the program tesseract", "install it")
+        raise DippError("tesseract", "is not installed", "install the program tesseract, which reads text")
     picture, content = Image.fromarray(released), io.BytesIO()
     if height is not None:
         scale = READ_HEIGHT / height
@@ -44,16 +44,24 @@ def tesseract(released: Pixels, height: int | None = None, alphabet: str | None 
         command, input=content.getvalue(), capture_output=True, check=False, env=environment
     )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DippError("text", f"tesseract failed ({said[-1] if said else 'without a word'})")
+        messages = done.stderr.decode(errors="replace").strip().splitlines()
+        raise DippError("tesseract", f"failed ({messages[-1] if messages else 'without a message'})")
     return "".join(done.stdout.decode(errors="replace").split())
 
 
 def share(read: str, text: str) -> float:
-    """Return the share of a text's characters that were read, in their order: the longest common subsequence."""
+    """Return the share of a text's characters that were read, in order: the length of the longest common subsequence.
+
+    Args:
+        read: The characters that were read.
+        text: The characters of the text.
+
+    Returns:
+        A number from 0 to 1; 0 for an empty text.
+    """
     row = [0] * (len(read) + 1)
-    for wanted in text:
-        before = row[:]
-        for place, got in enumerate(read, 1):
-            row[place] = before[place - 1] + 1 if got == wanted else max(before[place], row[place - 1])
+    for letter in text:
+        previous = row[:]
+        for number, got in enumerate(read, 1):
+            row[number] = previous[number - 1] + 1 if got == letter else max(previous[number], row[number - 1])
     return row[-1] / max(len(text), 1)
