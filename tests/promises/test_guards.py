@@ -584,9 +584,11 @@ def test_12_the_check_sees_a_seed_that_comes_later(kind: type[Codec], monkeypatc
 
 
 def test_the_threat_model_names_every_trap_and_only_tests_that_exist() -> None:
+    """Every trap that is numbered is in the table, and the tests and files that it and its check name exist."""
     text = (DOCS / "threat-model.md").read_text()
     for number in range(1, 13):
         assert f"\n| {number} |" in text, number
+    text += (DOCS / "check-a-file.md").read_text()
     named = {word for word in text.replace("`", " ").split() if word.startswith("test_")}
     files = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
     here = "".join(path.read_text() for path in files.values())
