@@ -287,7 +287,7 @@ def encoding(
         (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
         (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
         (encoding("--epsilon", "4", model="{out}"), "model"),
-        (encoding("--epsilon", "4", to="{pictures}/0.png"), "output: 0.png is one of the pictures"),
+        (encoding("--epsilon", "4", to="{pictures}/0.png"), "output: must not be one of the pictures, got 0.png"),
         (encoding("{pictures}/0.png", "--epsilon", "4"), "images: 0.png is given twice"),
         (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
         (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),

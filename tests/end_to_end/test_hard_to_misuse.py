@@ -99,7 +99,7 @@ def test_a_name_that_cannot_be_meant_makes_no_folder(
 ) -> None:
     code, _, err = run("decode", made, "-o", tmp_path / name, "--model", model)
     assert code == 1
-    assert err.startswith("dipp: output: a folder, or a name in .png, .jpg")
+    assert err.startswith("dipp: output: must be a folder, or end in .png, .jpg")
     assert not (tmp_path / name).exists()
 
 
@@ -107,7 +107,7 @@ def test_many_pictures_do_not_go_into_one(model: Path, pictures: Path, tmp_path:
     made = tmp_path / "two.dipp"
     assert run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)[0] == 0
     code, _, err = run("decode", made, "-o", tmp_path / "a.jpg", "--model", model)
-    assert (code, err) == (1, "dipp: output: 2 pictures need a folder, not a.jpg\n")
+    assert (code, err) == (1, "dipp: output: must be a folder for 2 pictures, got a.jpg\n")
     assert not (tmp_path / "a.jpg").exists()
     assert run("decode", made, "-o", tmp_path / "out", "--model", model)[1].startswith("2 pictures written")
 
@@ -116,7 +116,7 @@ def test_an_archive_does_not_have_the_name_of_a_picture(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     code, _, err = run("encode", pictures / "0.png", "-o", tmp_path / "a.png", "--model", model, "--epsilon", 2)
-    assert (code, err) == (1, "dipp: output: an archive is no picture; name it a.dipp\n")
+    assert (code, err) == (1, "dipp: output: must be the name of an archive, got a.png; name it a.dipp\n")
     assert not list(tmp_path.iterdir())
 
 

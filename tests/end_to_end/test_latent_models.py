@@ -209,9 +209,9 @@ def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, u
 
 def test_no_region_is_painted_or_asked(folder: Path) -> None:
     """Neither unit is certified through a VAE, and latents are no colours, whatever their number of channels."""
-    with pytest.raises(DippError, match="painting needs a denoiser of pixels"):
+    with pytest.raises(DippError, match="must be a denoiser of pixels"):
         paint.fill(paint.PAINT, str(folder), "cpu")
-    with pytest.raises(DippError, match="asking regions needs words of 3 channels"):
+    with pytest.raises(DippError, match="must have words of 3 channels"):
         answers.denoiser_of(paint.grey, str(folder), "cpu")
 
 

@@ -121,7 +121,7 @@ def test_no_pixel_decides_whether_a_picture_is_refused() -> None:
     [
         ({"NumberOfFrames": 2}, "several frames"),
         ({"PhotometricInterpretation": "PALETTE COLOR"}, "grey, RGB or YBR"),
-        ({"Rows": 65_000, "Columns": 65_000}, "1 to 64 megapixels are needed, got 65000×65000"),
+        ({"Rows": 65_000, "Columns": 65_000}, "must have 1 pixel to 64 megapixels, got 65000×65000"),
         ({"BitsAllocated": 1}, "8, 16 or 32 bits"),
         ({"Rows": 9}, "not a whole picture"),
         ({"PixelData": b"\0\0"}, "not a whole picture"),

@@ -168,9 +168,9 @@ def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
     made = dipp.privatize(source, tmp_path / "one", **options)
     assert made.facts["images"] == 1
     assert {one[1] for one in made.skipped} == {
-        "no entry of this name among the regions; add it, or pass --allow-none to say that it has none"
+        "has no entry among the regions; add what to hide, or pass --allow-none to say that there is nothing"
     }
-    with pytest.raises(DippError, match=r"e\.jpg: no entry of this name among the regions"):
+    with pytest.raises(DippError, match=r"e\.jpg: has no entry among the regions"):
         dipp.privatize(source, tmp_path / "strict", strict=True, **options)
     assert not (tmp_path / "strict").exists()
     made = dipp.privatize(source, tmp_path / "all", allow_none=True, **options)
@@ -273,7 +273,7 @@ def test_pictures_of_a_table_are_found_by_name(key: str, tmp_path: Path) -> None
         workers=1,
     )
     assert [one[:2] for one in made.skipped] == [
-        (1, "no entry of this name among the regions; add it, or pass --allow-none to say that it has none")
+        (1, "has no entry among the regions; add what to hide, or pass --allow-none to say that there is nothing")
     ]
     assert redacted.verify(tmp_path / "out")["kinds"] == {"face": 2, "plate": 2}
 
@@ -282,11 +282,11 @@ def test_pictures_of_a_table_are_found_by_name(key: str, tmp_path: Path) -> None
     ("change", "line"),
     [
         ({"regions": "column:boxes"}, "one of the columns image, .* is needed, got boxes"),
-        ({"regions": "column:label"}, "label of in.parquet row 0: boxes, objects with a bbox"),
+        ({"regions": "column:label"}, "label of in.parquet row 0: must hold boxes, objects with a bbox"),
         ({"regions": "column:objects", "name_column": "label"}, "needs no names"),
         ({"name_column": "objects"}, "name-column: whole numbers or text are needed"),
         ({"name_column": "empty"}, "name-column: empty of in.parquet row 0 is empty"),
-        ({"name_column": "same"}, r"one entry of r\.json means both x and x"),
+        ({"name_column": "same"}, r"have one entry of r\.json for both x and x"),
     ],
 )
 def test_tables_whose_regions_cannot_be_found(change: dict[str, Any], line: str, tmp_path: Path) -> None:

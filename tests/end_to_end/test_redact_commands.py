@@ -54,7 +54,7 @@ def test_a_picture_is_redacted_and_checked(run: Command) -> None:
     Path("out.jpg").write_bytes(content)
     code, _, err = run("check", "out.jpg")
     assert code == 1
-    assert "dipp: out.jpg: this is not the file of the record" in err
+    assert "dipp: out.jpg: is not the file of its record" in err
     code, _, err = run("check", "out.jpg.record.json")
     assert (code, err) == (
         1,
@@ -62,7 +62,7 @@ def test_a_picture_is_redacted_and_checked(run: Command) -> None:
     )
     code, _, err = run("check", "street.jpg")
     assert code == 1
-    assert err.startswith("dipp: street.jpg.record.json: it is not there; name the record of the picture: dipp check")
+    assert err.startswith("dipp: street.jpg.record.json: does not exist; name the record of the picture: dipp check")
 
 
 @pytest.mark.usefixtures("street")
@@ -113,22 +113,22 @@ def test_frames_of_a_track(run: Command, street: Path) -> None:
     arguments = ("redact", *frames, "-o", "out", "--regions", "track.json", "--fill", "black", "--allow-none")
     code, _, err = run(*arguments, "--gaps", "refuse")
     assert code == 1
-    assert "1 is missing in 1.png, between 0.png and 2.png" in err
+    assert "lack 1 in 1.png, between 0.png and 2.png" in err
     assert not Path("out").exists()
     assert run(*arguments, "--gaps", "cover")[0] == 0
     assert not opened(Path("out/1.png").read_bytes())[inside(scene().shape)].any()
 
 
 ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
-    "no entry": (("lake.png",), "lake.png: no entry of this name among the regions; add it, or pass --allow-none"),
-    "no regions": (("empty.png",), "empty.png: its entry has no regions; add them, or pass --allow-none"),
-    "no such kind": (("street.jpg", "--kinds", "plate"), "street.jpg: no regions of the kind plate"),
-    "no such fill": (("street.jpg", "--fill", "blur"), "fill: one of paint, grey, black is needed, got blur"),
-    "no such margin": (("street.jpg", "--margin", "wide"), "margin: pixels, or a percentage"),
-    "no such boxes": (("street.jpg", "--boxes", "both"), "boxes: raw or oriented is needed, got both"),
+    "no entry": (("lake.png",), "lake.png: has no entry among the regions; add what to hide, or pass --allow-none"),
+    "no regions": (("empty.png",), "empty.png: has an entry without regions; add what to hide, or pass --allow-none"),
+    "no such kind": (("street.jpg", "--kinds", "plate"), "street.jpg: has no regions of the kind plate"),
+    "no such fill": (("street.jpg", "--fill", "blur"), "fill: must be one of paint, grey, black, got blur"),
+    "no such margin": (("street.jpg", "--margin", "wide"), "margin: must be a number of pixels, or a percentage"),
+    "no such boxes": (("street.jpg", "--boxes", "both"), "boxes: must be raw or oriented, got both"),
     "no picture": (
         ("faces.json", "--allow-none"),
-        "faces.json: JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed",
+        "faces.json: must be JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM",
     ),
     "no file": (("none.jpg", "--allow-none"), "none.jpg: cannot be read"),
     "a folder": ((".", "--allow-none"), "is a folder; give its pictures"),
@@ -153,7 +153,7 @@ def test_originals_are_never_overwritten(run: Command) -> None:
     for output in ("street.jpg", "."):
         code, _, err = run("redact", "street.jpg", "-o", output, "--regions", "faces.json", "--overwrite")
         assert code == 1
-        assert "is the original; name another" in err
+        assert "output: must not be an original, got " in err
     assert Path("street.jpg").read_bytes() == original
 
 
@@ -205,11 +205,11 @@ def test_a_picture_that_does_not_fit_its_record_is_not_signed(run: Command) -> N
     Path("out.jpg").write_bytes(Path("street.jpg").read_bytes())
     code, _, err = run("sign", "out.jpg.record.json", "--key", "me")
     assert code == 1
-    assert "this is not the file of the record" in err
+    assert "is not the file of its record" in err
 
 
 @pytest.mark.usefixtures("street")
 def test_a_name_of_another_format_is_refused_before_the_picture_is_charged(run: Command) -> None:
     code, _, err = run("redact", "street.jpg", "-o", "out.png", "--regions", "faces.json", "--fill", "grey")
-    assert (code, err) == (1, "dipp: output: a JPEG file goes to a name in .jpg, got out.png\n")
+    assert (code, err) == (1, "dipp: output: must end in .jpg for a JPEG file, got out.png\n")
     assert not Path("out.png").exists()

@@ -86,7 +86,7 @@ def test_an_honest_file_is_consistent(
     code, _, err = run("info", made, "--verify", "--calibration", model / "calibration.json")
     assert (code, err) == (1, "dipp: calibration: say of which model it is, with --model\n")
     code, _, err = run("info", made, "--model", model)
-    assert (code, err) == (1, "dipp: model, calibration: they are for --verify; add it\n")
+    assert (code, err) == (1, "dipp: model, calibration: need --verify; add it\n")
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_scan_that_was_cut_is_refused_alike() -> None:
         with pytest.raises(DippError) as caught:
             redacted(content[: len(content) * 3 // 4])
         errors.add(str(caught.value))
-    assert errors == {"image: not a whole JPEG (it ends early); get it again"}
+    assert errors == {"image: is not a whole JPEG (it ends early); get it again"}
 
 
 def chunks(content: bytes, pixels: Pixels) -> bytes:

@@ -173,5 +173,5 @@ def test_epsilons_that_are_none(given: dict[str, Any], said: str) -> None:
 
 def test_pixels_of_16_bits_can_only_be_hidden_with_0() -> None:
     wide = Image.fromarray(scene()[..., 0].astype(np.uint16) * 251)
-    with pytest.raises(DippError, match="16-bit pixels can only be hidden with 0"):
+    with pytest.raises(DippError, match="must be 0 for regions of 16-bit pixels"):
         redacted(saved(np.asarray(wide), "PNG"))

@@ -45,7 +45,9 @@ def audit(
     protected = parse(unit)
     if mechanism is not None:
         if preset or plot or model or calibration or unit != "pixel":
-            raise DippError("mechanism", "it is audited alone, without a preset, unit, model, calibration or plot")
+            raise DippError(
+                "mechanism", "must be audited alone", "leave out the preset, unit, model, calibration and plot"
+            )
         _audit_mechanism(mechanism, epsilon, runs, as_json)
         return
     if plot is not None:

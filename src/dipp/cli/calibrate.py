@@ -38,7 +38,7 @@ def calibrate(
     from dipp.training import latents, public_pictures
 
     if count < 1:
-        raise DippError("count", f"at least 1 is needed, got {count}")
+        raise DippError("count", f"must be at least 1, got {count}")
     place = output or Path(model) / FILE_NAME
     files.require_writable(place)
     files.require_new(place, overwrite=overwrite)
@@ -53,7 +53,7 @@ def calibrate(
     else:
         height, width = denoiser.sample_size
         if height != width:
-            raise DippError("model", f"calibration needs a denoiser of square pictures, got {height}×{width}")
+            raise DippError("model", f"must be a denoiser of square pictures, got {height}×{width}")
         found = public_pictures.load(data, height, count, denoiser.channels, public)
         pixels, skipped = found.pixels, found.skipped
     facts = {

@@ -75,9 +75,7 @@ def decode(
     decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
     if archive.is_dir() or output.suffix.lower() == TABLE:
         if steps is not None or ancestral:
-            raise DippError(
-                "steps, ancestral", "these are for a .dipp file that is decoded to pictures", "leave them out"
-            )
+            raise DippError("steps, ancestral", "need a .dipp file that is decoded to pictures", "leave them out")
         data = dipp.load(archive, model, device=device, noisy=noisy, sample=sample, calls=calls, max_work=max_work)
         _export(data, output, overwrite)
         typer.echo(f"{counted(len(data), 'picture')} written to {output}")
@@ -87,7 +85,7 @@ def decode(
     source = dipp.open(archive)
     single, kind = _kind(output)
     if single and len(source) != 1:
-        raise DippError("output", f"{counted(len(source), 'picture')} need a folder, not {output.name}")
+        raise DippError("output", f"must be a folder for {counted(len(source), 'picture')}, got {output.name}")
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
     if not single:
@@ -115,7 +113,7 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
 
     table = output.suffix.lower() == TABLE
     if not table and _kind(output)[0]:
-        raise DippError("output", f"a dataset needs a folder or a {TABLE} file, not {output.name}")
+        raise DippError("output", f"must be a folder or a {TABLE} file for a dataset, got {output.name}")
     files.require_writable(output, folder=not table)
     files.require_new(output, overwrite=overwrite)
     if not table:
@@ -149,5 +147,5 @@ def _kind(output: Path) -> tuple[bool, str]:
     if suffix in FORMATS:
         return True, FORMATS[suffix]
     if suffix == ".dipp" or mimetypes.guess_type(f"a{suffix}")[0]:
-        raise DippError("output", f"a folder, or a name in {', '.join(FORMATS)}, is needed, got {output.name}")
+        raise DippError("output", f"must be a folder, or end in {', '.join(FORMATS)}, got {output.name}")
     return False, "PNG"

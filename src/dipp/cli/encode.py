@@ -56,8 +56,12 @@ def encode(
 def _refuse_output(output: Path, images: list[Path], overwrite: bool) -> None:
     """Raise if the archive cannot be written, would replace something, or has the name of a picture."""
     if output.resolve() in (path.resolve() for path in images):
-        raise DippError("output", f"{output.name} is one of the pictures", "name another file")
+        raise DippError("output", f"must not be one of the pictures, got {output.name}", "name another file")
     files.require_writable(output)
     files.require_new(output, overwrite=overwrite)
     if (mimetypes.guess_type(output.name)[0] or "").startswith("image/"):
-        raise DippError("output", "an archive is no picture", f"name it {output.with_suffix('.dipp').name}")
+        raise DippError(
+            "output",
+            f"must be the name of an archive, got {output.name}",
+            f"name it {output.with_suffix('.dipp').name}",
+        )

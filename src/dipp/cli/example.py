@@ -20,9 +20,9 @@ def example(
     """Write a photograph to try dipp on, a cat for instance; free to use."""
     known = {path.name: path for place in PLACES for path in place.glob("*.png")}
     if picture.name not in known:
-        raise DippError("picture", f"{picture.name} is not one of {', '.join(sorted(known))}")
+        raise DippError("picture", f"must be one of {', '.join(sorted(known))}, got {picture.name}")
     if picture.exists():
-        raise DippError("picture", f"{picture} is there already", "name another place")
+        raise DippError("picture", f"must not exist yet, got {picture}", "name another place")
     files.require_writable(picture)
     with files.atomic(picture) as part:
         part.write_bytes(known[picture.name].read_bytes())

@@ -21,7 +21,7 @@ def export(
     from dipp import models
 
     if output.suffix.lower() != ".onnx":
-        raise DippError("output", f"a name that ends in .onnx is needed, got {output.name}")
+        raise DippError("output", f"must end in .onnx, got {output.name}")
     files.require_writable(output)
     files.require_new(output, overwrite=overwrite)
     denoiser = models.load(model)

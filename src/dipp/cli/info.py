@@ -37,7 +37,7 @@ def info(
     from dipp.core import units
 
     if compared.given and not verify:
-        raise DippError("model, calibration", "they are for --verify", "add it")
+        raise DippError("model, calibration", "need --verify", "add it")
     wanted = None if size is None else units.parse_size(size)
     checked = _checked(archive, compared, as_json) if verify else None
     if archive.is_dir():

@@ -50,7 +50,7 @@ def odometer(
 
     wanted = PIXEL if size is None else parse_size(size)
     if delta is not None and not 0 < delta < 1:
-        raise DippError("delta", f"a number between 0 and 1 is needed, got {delta}")
+        raise DippError("delta", f"must be between 0 and 1, got {delta}")
     if add is not None:
         _require_addable(pictures, add)
     found = Odometer.open(make=add is not None)
@@ -63,9 +63,9 @@ def odometer(
 def _require_addable(pictures: list[Path] | None, epsilon: float) -> None:
     """Refuse a release that cannot be charged, before an odometer is made for it."""
     if not pictures:
-        raise DippError("add", "name the pictures that were released")
+        raise DippError("add", "needs pictures", "name the pictures that were released")
     if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise DippError("add", f"a finite ε above 0 is needed, got {epsilon}")
+        raise DippError("add", f"must be a finite ε above 0, got {epsilon}")
 
 
 def _add(found: Odometer, pictures: list[Path], epsilon: float) -> None:

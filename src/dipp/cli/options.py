@@ -185,7 +185,7 @@ class OdometerOptions:
         if (self.odometer_limit, self.odometer_size) != (None, None) or self.odometer_names or self.odometer_begin:
             raise DippError(
                 "odometer-limit, odometer-size, odometer-begin, odometer-names",
-                "these go with the odometer",
+                "need the odometer",
                 "leave out --no-odometer",
             )
         return None
@@ -219,7 +219,7 @@ class ComparedOptions:
 def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
     """Refuse a drawing that is no PNG by its name, cannot be written, or would replace something, before any work."""
     if path.suffix.lower() != ".png":
-        raise DippError(option, f"a name that ends in .png is needed, got {path.name}")
+        raise DippError(option, f"must end in .png, got {path.name}")
     files.require_writable(path)
     files.require_new(path, overwrite=overwrite)
 

@@ -55,7 +55,7 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
     """A server of the built page; 0 is any free port."""
     if not (folder / "index.html").is_file():
         raise DippError(
-            "page", f"it is not built in {folder}", "run `make page` in a checkout of dipp, or name its folder"
+            "page", f"is not built in {folder}", "run `make page` in a checkout of dipp, or name its folder"
         )
     try:
         return ThreadingHTTPServer((ADDRESS, port), partial(Handler, directory=str(folder)))

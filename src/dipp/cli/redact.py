@@ -103,7 +103,9 @@ def check(
 
     if picture.is_dir():
         if record is not None:
-            raise DippError("record", f"{picture} is a folder, which has its own records", "leave it out")
+            raise DippError(
+                "record", f"must be left out for the folder {picture}, which has its own records", "leave it out"
+            )
         _check_release(picture, device, as_json)
         return
     found = records.Record.read(record or _beside(picture))
@@ -125,10 +127,10 @@ def _beside(picture: Path) -> Path:
     from dipp.redaction import record as records
 
     if picture.name.endswith(records.SUFFIX):
-        raise DippError(str(picture), "this is a record", "name the picture first: dipp check PICTURE RECORD")
+        raise DippError(str(picture), "is a record", "name the picture first: dipp check PICTURE RECORD")
     found = records.beside(picture)
     if not found.is_file():
-        raise DippError(str(found), "it is not there", "name the record of the picture: dipp check PICTURE RECORD")
+        raise DippError(str(found), "does not exist", "name the record of the picture: dipp check PICTURE RECORD")
     return found
 
 
@@ -217,10 +219,14 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
             raise error.renamed("image", path.name) from None
         if target in found:
             both = f"{found[target].name} and {path.name}"
-            raise DippError("images", f"{both} would both be {target.name}", "redact them into two folders")
+            raise DippError(
+                "images",
+                f"must get different names, but {both} would both be {target.name}",
+                "redact them into two folders",
+            )
         found[target] = path
         if target.exists() and any(one.exists() and target.samefile(one) for one in images):
-            raise DippError("output", f"{target} is the original", "name another file or folder")
+            raise DippError("output", f"must not be an original, got {target}", "name another file or folder")
     return list(found)
 
 

@@ -50,7 +50,7 @@ def simulate(
 ) -> None:
     """Send one private number many times through a stochastic code, and compare what arrives with the true density."""
     if code == "flat" and alpha is not None:
-        raise DippError("alpha", "it goes with --code ppr; the flat code has α = 1")
+        raise DippError("alpha", "needs --code ppr: the flat code has α = 1", "leave it out")
     simulation = Simulation.prepare(channel, code, x, snr, ALPHA if alpha is None else alpha, candidates, samples)
     require_drawing("output", output, overwrite=overwrite)
     typer.echo(simulation.run(output))
@@ -72,19 +72,19 @@ class Simulation:
     ) -> Simulation:
         """Check the options of the command and make the code."""
         if channel not in ONE_SHOT_CHANNELS:
-            raise DippError("channel", f"one of {', '.join(ONE_SHOT_CHANNELS)} is needed, got {channel}")
+            raise DippError("channel", f"must be one of {', '.join(ONE_SHOT_CHANNELS)}, got {channel}")
         if not abs(x) <= 1:
-            raise DippError("x", "a number in [-1, 1] is needed")
+            raise DippError("x", f"must be in [−1, 1], got {x}")
         if samples < 1:
-            raise DippError("samples", f"at least one is needed, got {samples}")
+            raise DippError("samples", f"must be at least 1, got {samples}")
         if code == "flat":
             return cls(FlatCode(ONE_SHOT_CHANNELS[channel], snr, 1, candidates), x, samples)
         if code != "ppr":
-            raise DippError("code", f"ppr or flat is needed, got {code}")
+            raise DippError("code", f"must be ppr or flat, got {code}")
         try:
             rational = Fraction(alpha)
         except (ValueError, ZeroDivisionError):
-            raise DippError("alpha", f"a rational such as 2 or 3/2 is needed, got {alpha}") from None
+            raise DippError("alpha", f"must be a rational such as 2 or 3/2, got {alpha}") from None
         return cls(StepLimitedPPR(ONE_SHOT_CHANNELS[channel], snr, 1, candidates, alpha=rational), x, samples)
 
     def run(self, output: Path) -> str:

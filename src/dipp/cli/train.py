@@ -120,5 +120,5 @@ def _config(path: Path) -> Any:
     except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise DippError("network", f"{path} is not a JSON object", "the sizes of a network are needed")
+        raise DippError("network", f"must name a JSON object, got {path}", "write the sizes of a network into it")
     return content

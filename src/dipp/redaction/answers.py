@@ -67,7 +67,7 @@ def denoiser_of(fill: Fill, model: str, device: str) -> Denoiser:
 
     found = fill.denoiser if isinstance(fill, Painter) else models.load(model, device)
     if found.books is None or found.channels != 3 or found.latents is not None:
-        raise DippError("model", f"asking regions needs words of 3 channels, which {model} does not have")
+        raise DippError("model", f"must have words of 3 channels to ask regions, got {model}", "name another denoiser")
     return found
 
 
@@ -83,4 +83,4 @@ def read(text: str) -> Archive:
     except (binascii.Error, ValueError) as error:
         if isinstance(error, DippError):
             raise
-        raise DippError("record", "its answers are damaged", "get it again") from None
+        raise DippError("record", "has damaged answers", "get it again") from None

@@ -157,7 +157,7 @@ def text(pixels: Pixels) -> list[Found]:
     done = subprocess.run(command, input=picture.getvalue(), capture_output=True, check=False)  # noqa: S603
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DippError("detector", f"tesseract failed ({said[-1] if said else 'without a word'})")
+        raise DippError("detector", f"text failed: tesseract said {said[-1] if said else 'nothing'}")
     rows = csv.DictReader(io.StringIO(done.stdout.decode()), delimiter="\t", quoting=csv.QUOTE_NONE)
     return [
         ("text", *(float(row[name]) for name in ("left", "top", "width", "height")))  # type: ignore[misc]
@@ -175,7 +175,7 @@ def detector(name: str) -> Detector:
         return DETECTORS[name]
     module, _, function = name.partition(":")
     if not function:
-        raise DippError("detector", f"{', '.join(DETECTORS)} or MODULE:FUNCTION is needed, got {name}")
+        raise DippError("detector", f"must be {', '.join(DETECTORS)} or MODULE:FUNCTION, got {name}")
     try:
         found: Detector = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
@@ -197,7 +197,9 @@ def entry(path: Path, detect: Detector) -> dict[str, Any]:
             kind, *box = found
             left, top, across, down = (float(number) for number in box)
         except (TypeError, ValueError):
-            raise DippError("detector", f"(kind, left, top, width, height) is needed, got {found!s:.60}") from None
+            raise DippError(
+                "detector", f"must return (kind, left, top, width, height) for each region, got {found!s:.60}"
+            ) from None
         regions.append({"kind": str(kind), "box": [round(number, 2) for number in (left, top, across, down)]})
     return {"name": path.name, "size": [width, height], "boxes": "oriented", "regions": regions}
 

@@ -102,15 +102,15 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             require_accepted("lossy DICOM" if lossy else None, accepted=accept_lossy)
             bits, allocated = int(tags.BitsStored), int(tags.BitsAllocated)
             if not 1 <= bits <= allocated or int(tags.HighBit) != bits - 1:
-                raise DippError("image", "DICOM whose values begin at the lowest bit is needed", "save it anew")
+                raise DippError("image", "is DICOM whose values do not begin at the lowest bit", "save it anew")
             width, height = found.size
             if not 0 < width * height <= MAX_PICTURE:
-                raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+                raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
             values = found.values()
         except DippError:
             raise
         except Exception:  # every file has its own ways to be damaged
-            raise DippError("image", "not a whole DICOM file", "get it again") from None
+            raise DippError("image", "is not a whole DICOM file", "get it again") from None
     about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
     values = values[..., None] if values.ndim == 2 else values
     return DicomSource(KIND, (about, STORED), 1, values, found.inverted, bits)

@@ -47,10 +47,10 @@ def _opened(content: bytes, kind: str) -> Image.Image:
         try:
             image = Image.open(io.BytesIO(content), formats=[kind])
         except Exception:  # every format has its own ways to be damaged
-            raise DippError("image", f"not a whole {kind} file", "get it again") from None
+            raise DippError("image", f"is not a whole {kind} file", "get it again") from None
     width, height = image.size
     if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
     return image
 
 
@@ -70,8 +70,8 @@ def require_one_orientation(content: bytes, kind: str, turned: int) -> None:
     if other in range(2, 9) and other != turned:
         raise DippError(
             "image",
-            f"some programs turn it by its XMP data (orientation {other}) and others by its EXIF data ({turned}), so "
-            "boxes could mean two places",
+            f"is turned by its XMP data (orientation {other}) in some programs, and by its EXIF data ({turned}) in "
+            "others, so boxes could mean two places",
             "save it anew, turned as it should be",
         )
 
@@ -98,12 +98,12 @@ def _values(image: Image.Image) -> NDArray[Any]:
     """Return the numbers (H, W, C) of an opened file."""
     modes = {"1": "L", "P": "RGBA" if image.has_transparency_data else "RGB"}
     if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I;16B", "I;16L", "I;16N"):
-        raise DippError("image", f"grey or RGB of 8 or 16 bits is needed, got {image.mode}", "save it as PNG")
+        raise DippError("image", f"must be grey or RGB of 8 or 16 bits, got {image.mode}", "save it as PNG")
     try:
         loaded = image.convert(modes[image.mode]) if image.mode in modes else image
         values = np.asarray(loaded)
     except Exception:  # every format has its own ways to be damaged
-        raise DippError("image", f"not a whole {image.format} file", "get it again") from None
+        raise DippError("image", f"is not a whole {image.format} file", "get it again") from None
     values = values[..., None] if values.ndim == 2 else values
     return values.astype(np.uint16) if image.mode.startswith("I") else values
 
@@ -130,18 +130,20 @@ def of_heif(content: bytes) -> Raster:
     try:
         import pi_heif
     except ImportError:
-        raise DippError("image", "HEIC needs pi-heif", 'in a checkout of dipp, pip install ".[heic]"') from None
+        raise DippError(
+            "image", "is HEIC, which needs pi-heif", 'in a checkout of dipp, pip install ".[heic]"'
+        ) from None
     try:
         found = pi_heif.open_heif(content)
         primary = found[found.primary_index]
         width, height = primary.size
         if not 0 < width * height <= MAX_PICTURE:
-            raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+            raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
         image = primary.to_pillow()
     except DippError:
         raise
     except Exception:  # every file has its own ways to be damaged
-        raise DippError("image", "not a whole HEIC file", "get it again") from None
+        raise DippError("image", "is not a whole HEIC file", "get it again") from None
     return Raster(_values(image), 1, primary.info.get("icc_profile") or b"", len(found) > 1)
 
 

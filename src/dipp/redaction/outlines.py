@@ -42,7 +42,7 @@ class Margin:
         except ValueError:
             number = math.nan
         if not 0 <= number < LARGEST:
-            raise DippError("margin", f"pixels, or a percentage such as 10%, are needed, got {text}")
+            raise DippError("margin", f"must be a number of pixels, or a percentage such as 10%, got {text}")
         return cls(share=number / 100) if words.endswith("%") else cls(pixels=number)
 
     def of(self, width: float, height: float) -> tuple[float, float]:
@@ -83,7 +83,7 @@ class Box(Outline):
         _require_numbers((self.left, self.top, self.right, self.bottom))
         if not (self.left < self.right and self.top < self.bottom):
             size = f"{self.right - self.left:g}×{self.bottom - self.top:g}"
-            raise DippError("regions", f"a box of {size} is empty", "give one that has an area, or leave it out")
+            raise DippError("regions", f"must not contain an empty box, got {size}", "give it an area, or leave it out")
 
     def bounds(self) -> tuple[float, float, float, float]:
         """Return left, top, right and bottom."""
@@ -117,7 +117,7 @@ class Polygon(Outline):
     def __post_init__(self) -> None:
         _require_numbers(number for point in self.points for number in point)
         if len(self.points) < 3:
-            raise DippError("regions", f"a polygon needs 3 points or more, got {len(self.points)}")
+            raise DippError("regions", f"must give a polygon 3 points or more, got {len(self.points)}")
 
     def bounds(self) -> tuple[float, float, float, float]:
         """Return left, top, right and bottom."""
@@ -135,7 +135,7 @@ class Polygon(Outline):
         first_row, first_column = math.floor(top) - 1, math.floor(left) - 1
         shape = math.ceil(bottom) + 1 - first_row, math.ceil(right) + 1 - first_column
         if shape[0] * shape[1] > 64 * mask.size + 4096:
-            raise DippError("regions", "a polygon is far larger than the picture, it is for another one")
+            raise DippError("regions", "is a polygon far larger than the picture", "is it for another one?")
         own = np.zeros(shape, bool)
         points = [(x - first_column, y - first_row) for x, y in self.points]
         for start, end in zip(points, [*points[1:], points[0]], strict=True):
@@ -158,7 +158,7 @@ class Pixels(Outline):
     def __post_init__(self) -> None:
         _require_numbers((self.left, self.top))
         if self.inside.ndim != 2 or not self.inside.any():
-            raise DippError("regions", "a mask is empty", "give one that has pixels, or leave it out")
+            raise DippError("regions", "must not contain an empty mask", "give it pixels, or leave it out")
 
     def bounds(self) -> tuple[float, float, float, float]:
         """Return left, top, right and bottom of its pixels."""
@@ -172,7 +172,11 @@ class Pixels(Outline):
 
     def scaled(self, width: float, height: float) -> Pixels:
         """Raise: a mask is made of the pixels of one size."""
-        raise DippError("regions", f"a mask cannot be scaled by {width:g}×{height:g}", "give it in pixels")
+        raise DippError(
+            "regions",
+            f"must not contain a mask in shares of width and height ({width:g}×{height:g})",
+            "give it in pixels",
+        )
 
     def fill(self, mask: Mask, margin: Margin) -> None:
         """Set its pixels, grown by a margin of whole pixels."""
@@ -198,9 +202,13 @@ def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bo
     """Return the mask (height, width) of run lengths, row by row or column by column."""
     counts = list(lengths)
     if height * width > MAX_PICTURE:
-        raise DippError("regions", f"a mask of {width:g}×{height:g} pixels is too large, it is for another picture")
+        raise DippError(
+            "regions",
+            f"must not contain a mask of {width:g}×{height:g} pixels, which is too large",
+            "is it for another picture?",
+        )
     if height < 1 or width < 1 or any(count < 0 for count in counts) or sum(counts) != height * width:
-        raise DippError("regions", f"the runs of a mask do not add up to {width:g}×{height:g} pixels")
+        raise DippError("regions", f"must give a mask runs that add up to {width:g}×{height:g} pixels")
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return flat.reshape(width, height).T.copy() if columns else flat.reshape(height, width)
 
@@ -208,7 +216,9 @@ def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bo
 def _require_numbers(numbers: Iterable[float]) -> None:
     for number in numbers:
         if not abs(number) <= LARGEST:
-            raise DippError("regions", f"a coordinate of {number:g} is not one", "give a number of pixels")
+            raise DippError(
+                "regions", f"must have coordinates of at most {LARGEST:g}, got {number:g}", "give numbers of pixels"
+            )
 
 
 def _touch(mask: Mask, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -250,5 +260,5 @@ def _place(mask: Mask, own: Mask, top: int, left: int, across: int, down: int) -
     columns = max(0, left), min(mask.shape[1], left + grown.shape[1])
     part = grown[max(0, rows[0] - top) : max(0, rows[1] - top), max(0, columns[0] - left) : max(0, columns[1] - left)]
     if not part.any():
-        raise DippError("regions", "no pixel of the picture lies in it", "is it for another one?")
+        raise DippError("regions", "contains no pixel of the picture", "is it for another one?")
     mask[rows[0] : rows[1], columns[0] : columns[1]] |= part

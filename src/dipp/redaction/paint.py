@@ -213,9 +213,11 @@ def _painter(model: str, device: str) -> Painter:
 
     loaded = models.load(model, device)
     if loaded.latents is not None:
-        raise DippError("model", f"painting needs a denoiser of pixels, and {model} is a latent model", "name another")
+        raise DippError(
+            "model", f"must be a denoiser of pixels for painting, got the latent model {model}", "name another"
+        )
     if loaded.channels != 3:
-        raise DippError("model", f"painting needs a denoiser of 3 channels, {model} has {loaded.channels}")
+        raise DippError("model", f"must have 3 channels for painting, got {loaded.channels} in {model}")
     return Painter(loaded)
 
 
@@ -230,5 +232,5 @@ def fill(name: str, model: str, device: str) -> Fill:
     if name in PLAIN:
         return PLAIN[name]
     if name != PAINT:
-        raise DippError("fill", f"one of {', '.join(NAMES)} is needed, got {name}")
+        raise DippError("fill", f"must be one of {', '.join(NAMES)}, got {name}")
     return _painter(model, device)

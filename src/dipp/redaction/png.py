@@ -41,7 +41,7 @@ Values = NDArray[Any]
 
 
 def _damaged() -> DippError:
-    return DippError("image", "not a whole PNG", "get it again")
+    return DippError("image", "is not a whole PNG", "get it again")
 
 
 def read(content: bytes) -> Raster:
@@ -65,7 +65,7 @@ def read(content: bytes) -> Raster:
     if kind not in CHANNELS or depth not in DEPTHS[kind] or header[10:12] != b"\0\0" or interlaced > 1:
         raise _damaged()
     if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
     values = _values(b"".join(data), width, height, depth, kind, bool(interlaced))
     values = _coloured(values, depth, kind, chunks)
     turned = orientation(chunks[b"eXIf"]) if b"eXIf" in chunks else 1

@@ -102,9 +102,11 @@ class Record:
         """Read a record from a file."""
         content = File.open(path).json
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise DippError(path.name, "this is no record of dipp redact")
+            raise DippError(path.name, "is not a record of dipp redact")
         if content.get("version") != VERSION:
-            raise DippError(path.name, f"a record of version {VERSION} is needed", "upgrade dipp")
+            raise DippError(
+                path.name, f"must be a record of version {VERSION}, got {content.get('version')!s:.20}", "upgrade dipp"
+            )
         return cls(content)
 
     def to_json(self) -> str:
@@ -197,17 +199,17 @@ def check(path: Path, record: Record, device: str = "auto") -> Checked:
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, ValueError) as error:
         if isinstance(error, DippError):
             raise
-        raise DippError(path.name, "its record is not whole", "get it again") from None
+        raise DippError(path.name, "has a record that is not whole", "get it again") from None
 
 
 def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     content, stated = File.open(path).content, facts["output"]
     if hashlib.sha256(content).hexdigest() != stated["sha256"]:
-        raise DippError(path.name, "this is not the file of the record; it was changed, or belongs to another")
+        raise DippError(path.name, "is not the file of its record: it was changed, or belongs to another")
     source = open_source(content, accept_lossy=False)
     said = stated["kind"], tuple(stated["size"]), stated["orientation"], tuple(facts["hidden"]["cell"])
     if said != (source.kind, source.size, source.orientation, source.cell):
-        raise DippError(path.name, "kind, size or orientation are not those of the record", "do not trust it")
+        raise DippError(path.name, "has another kind, size or orientation than its record", "do not trust it")
     about = File(Path(path.name), b"")
     regions = tuple(own.region(about, entry) for entry in facts["regions"])
     margin = Margin(float(facts["margin"]["pixels"]), float(facts["margin"]["share"]))
@@ -215,19 +217,19 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     hidden = facts["hidden"]
     same = np.array_equal(cells, mask_of_runs(hidden["runs"], *cells.shape))
     if not same or hidden["pixels"] != int(source.covered(cells).sum()):
-        raise DippError(path.name, "the record's regions do not cover what it says was hidden", "do not trust it")
+        raise DippError(path.name, "has a record whose regions do not cover what it says was hidden", "do not trust it")
     promised, archive = facts["certificate"], None
     if "answers" in facts:
         archive = answers.read(facts["answers"])
         placed = PlacedRegions(regions, source.size, int(facts["turned"]))
         if archive.release.plan.unit != answers.unit_of(source, placed, margin):
-            raise DippError(path.name, "the record's answers are about other regions", "do not trust it")
+            raise DippError(path.name, "has a record whose answers are about other regions", "do not trust it")
     wanted = certificate(regions, (), archive)
     if any(promised[name] != wanted[name] for name in ("unit", "epsilon", "rho", "delta", "outside")):
-        raise DippError(path.name, "the record's certificate does not follow from its regions", "do not trust it")
+        raise DippError(path.name, "has a record whose certificate does not follow from its regions", "do not trust it")
     fill = paint.fill(facts["fill"], str(embedded.FOLDER), device)
     if isinstance(fill, paint.Painter) and facts["model"] != fill.denoiser.identity:
-        raise DippError(path.name, "another denoiser painted its regions, so they cannot be painted again here")
+        raise DippError(path.name, "was painted by another denoiser, so its regions cannot be painted again here")
     shown: paint.Fill = fill
     if archive is not None:
         denoiser = answers.denoiser_of(fill, str(embedded.FOLDER), device)
@@ -242,7 +244,7 @@ def _repainted(path: Path, content: bytes, source: Source, cells: Mask, fill: pa
         return "same bytes"
     levels = source.distance(cells, fill)
     if levels > (0 if exact else TOLERANCE):
-        raise DippError(path.name, "its regions hold something that does not follow from their surroundings")
+        raise DippError(path.name, "has regions that hold something which does not follow from their surroundings")
     if content != source.redacted(np.zeros_like(cells), paint.grey):
-        raise DippError(path.name, "dipp redact did not write it so, and it may hold more than its picture")
+        raise DippError(path.name, "was not written by dipp redact in this form, and may hold more than its picture")
     return f"within {max(levels, 0.01):.2g} levels: painted on another machine, or by another version"

@@ -91,7 +91,7 @@ class Redacted:
 def require_suffix(path: Path, kind: str) -> None:
     """Raise if the ending of a name is not that of a format."""
     if path.suffix.lower() not in SUFFIXES[kind]:
-        raise DippError("output", f"a {kind} file goes to a name in {SUFFIXES[kind][0]}, got {path.name}")
+        raise DippError("output", f"must end in {SUFFIXES[kind][0]} for a {kind} file, got {path.name}")
 
 
 def named(name: str, kind: str) -> str:
@@ -164,13 +164,13 @@ class Redactor:
         """Return the options as users write them."""
         boxes, fill, kinds = options.get("boxes"), options.get("fill", paint.PAINT), options.get("kinds")
         if boxes is not None and boxes not in ORIENTED:
-            raise DippError("boxes", f"raw or oriented is needed, got {boxes}")
+            raise DippError("boxes", f"must be raw or oriented, got {boxes}")
         if fill not in paint.NAMES:
-            raise DippError("fill", f"one of {', '.join(paint.NAMES)} is needed, got {fill}")
+            raise DippError("fill", f"must be one of {', '.join(paint.NAMES)}, got {fill}")
         named = kinds.split(",") if isinstance(kinds, str) else kinds
         chosen = None if named is None else tuple(kind.strip() for kind in named)
         if chosen is not None and not all(chosen):
-            raise DippError("kinds", "names such as face,plate are needed")
+            raise DippError("kinds", "must be names such as face,plate")
         oriented = None if boxes is None else ORIENTED[boxes]
         return cls(
             Margin.parse(options.get("margin", 0)),
@@ -193,14 +193,14 @@ class Redactor:
         """
         found = Declared(()) if declared is None else declared.chosen(self.kinds)
         if not found.regions and not self.allow_none:
-            what = (
-                "no entry of this name among the regions; add it"
+            problem = (
+                "has no entry among the regions"
                 if declared is None
-                else "its entry has no regions; add them"
+                else "has an entry without regions"
                 if self.kinds is None or not declared.regions
-                else f"no regions of the kind {' or '.join(self.kinds)}; add them"
+                else f"has no regions of the kind {' or '.join(self.kinds)}"
             )
-            raise DippError(name, f"{what}, or pass --allow-none to say that it has none")
+            raise DippError(name, problem, "add what to hide, or pass --allow-none to say that there is nothing")
         return found
 
     def visible(self, declared: Declared | None) -> Counter[str]:
@@ -282,7 +282,7 @@ def left_visible(kinds: Mapping[str, int]) -> str:
 def _epsilon(given: float) -> float:
     """Return ε of regions, or raise."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
-        raise DippError("epsilon", f"0, which never reads a region, or a number above 0 is needed, got {given!r}")
+        raise DippError("epsilon", f"must be 0, which never reads a region, or a finite number above 0, got {given!r}")
     return float(given)
 
 
@@ -323,7 +323,7 @@ def redact(
 def read(path: Path) -> bytes:
     """Return the bytes of a picture's file."""
     if path.is_dir():
-        raise DippError(str(path), "this is a folder", "give its pictures")
+        raise DippError(str(path), "is a folder", "give its pictures")
     try:
         return path.read_bytes()
     except OSError as error:
@@ -336,7 +336,7 @@ def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
         return tracks.declared(formats.load(Path(regions)), [path], None, allow_none=allow_none)[0]
     if isinstance(regions, np.ndarray):
         if regions.ndim != 2:
-            raise DippError("regions", f"a mask of shape (H, W) is needed, got shape {regions.shape}")
+            raise DippError("regions", f"must be a mask of shape (H, W), got shape {regions.shape}")
         mask = regions.astype(bool)
         height, width = mask.shape
         return Declared((Region(Pixels(mask)),) if mask.any() else (), (width, height), False, "regions")
@@ -348,6 +348,6 @@ def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
         try:
             left, top, width, height = (float(number) for number in one)
         except (TypeError, ValueError):
-            raise DippError("regions", f"boxes (LEFT, TOP, WIDTH, HEIGHT) are needed, got {one!s:.60}") from None
+            raise DippError("regions", f"must be boxes (LEFT, TOP, WIDTH, HEIGHT), got {one!s:.60}") from None
         found.append(Region(Box(left, top, left + width, top + height)))
     return Declared(tuple(found))

@@ -70,7 +70,9 @@ class Declared:
         turned = self._turned(size, orientation, oriented)
         seen = size[::-1] if turned and orientation in SWAPPED else size
         if self.size is not None and self.size != seen:
-            raise DippError(self.source, f"the regions are for {_by(self.size)} pixels, the picture has {_by(seen)}")
+            raise DippError(
+                self.source, f"must be for a picture of {_by(seen)} pixels, got regions for {_by(self.size)}"
+            )
         regions = []
         for number, region in enumerate(self.regions, 1):
             try:
@@ -81,14 +83,14 @@ class Declared:
             if left >= seen[0] or top >= seen[1] or right <= 0 or bottom <= 0:
                 raise DippError(
                     self.source,
-                    f"region {number} lies outside the picture of {_by(seen)} pixels: {left:g},{top:g} to "
+                    f"must not have region {number} outside the picture of {_by(seen)} pixels, got {left:g},{top:g} to "
                     f"{right:g},{bottom:g}",
                     "is it for another picture?",
                 )
             if not self.relative and _looks_relative(outline) and max(seen) > 1:
                 raise DippError(
                     self.source,
-                    f"region {number} has no number above 1, so it may be given in shares of width and height",
+                    f"must have a number above 1 in region {number}, which may be given in shares of width and height",
                     "multiply them by both, or declare a larger box",
                 )
             regions.append(Region(outline, region.kind, region.id))
@@ -102,11 +104,11 @@ class Declared:
         if orientation in SWAPPED and size[0] != size[1] and self.size in (size, size[::-1]):
             said.add(self.size == size[::-1])
         if len(said) > 1:
-            raise DippError(self.source, "its own sizes contradict --boxes", "leave --boxes out")
+            raise DippError(self.source, "must not have sizes that contradict --boxes", "leave --boxes out")
         if not said:
             raise DippError(
                 self.source,
-                f"the picture has the EXIF orientation {orientation}",
+                f"must say how boxes lie in a picture with the EXIF orientation {orientation}",
                 "say whether boxes are meant in the picture as it is stored or as it is shown: --boxes raw or --boxes "
                 "oriented",
             )

@@ -95,7 +95,7 @@ class Source(ABC):
         Raises:
             DippError: The file has pixels of more than eight bits, or is DICOM.
         """
-        raise DippError("epsilon", f"the regions of a {self.kind} file can only be hidden with 0", "convert it to PNG")
+        raise DippError("epsilon", f"must be 0 for regions of a {self.kind} file", "convert it to PNG")
 
     @abstractmethod
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
@@ -221,7 +221,7 @@ class RasterSource(PixelSource):
     def levels(self) -> NDArray[np.uint8]:
         """Return the pixels without alpha."""
         if self.picture.values.dtype != np.uint8:
-            raise DippError("epsilon", "regions of 16-bit pixels can only be hidden with 0", "reduce them to 8 bits")
+            raise DippError("epsilon", "must be 0 for regions of 16-bit pixels", "reduce them to 8 bits")
         return _coloured(self.picture.values[..., :-1] if self.picture.alpha else self.picture.values)
 
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
@@ -248,9 +248,7 @@ def written_as(content: bytes) -> str:
         return "WebP"
     if dicom.recognised(content):
         return dicom.KIND
-    raise DippError(
-        "image", "JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM is needed", "convert it to PNG first"
-    )
+    raise DippError("image", "must be JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM", "convert it to PNG first")
 
 
 def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
@@ -290,7 +288,7 @@ def require_accepted(lossy: str | None, *, accepted: bool) -> None:
     if lossy is not None and not accepted:
         raise DippError(
             "image",
-            f"{lossy} is compressed with loss across the whole picture, so pixels outside a region tell of it",
+            f"is {lossy}, compressed with loss across the whole picture, so pixels outside a region tell of it",
             "take the original, or accept that with --accept-lossy",
         )
 

@@ -39,7 +39,7 @@ def is_lossy(image: Image.Image) -> bool:
     """Return whether a TIFF file is compressed with loss."""
     used = str(image.info.get("compression", "raw"))
     if used not in (*LOSSLESS, *LOSSY):
-        raise DippError("image", f"a TIFF compressed by {used:.20} is not read", "save it plain")
+        raise DippError("image", f"is a TIFF compressed by {used:.20}, which is not supported", "save it plain")
     return used in LOSSY
 
 
@@ -58,7 +58,7 @@ def require_known(tags: Any) -> None:
         else ""
     )
     if wrong:
-        raise DippError("image", f"a TIFF with {wrong} is not read", "save it as PNG")
+        raise DippError("image", f"is a TIFF with {wrong}, which is not supported", "save it as PNG")
 
 
 def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
@@ -70,10 +70,10 @@ def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
     plain = tags.get(COMPRESSION) in (PLAIN, DEFLATE, OLD_DEFLATE) and tags.get(PLANAR, 1) == 1
     predictor = tags.get(PREDICTOR, 1)
     if set(bits) != {16} or channels not in (3, 4) or not plain or predictor not in (1, 2) or STRIPS not in tags:
-        raise DippError("image", "a TIFF in colour of 16 bits is read in strips, plain or deflated", "save it as PNG")
+        raise DippError("image", "must hold its colour of 16 bits in strips, plain or deflated", "save it as PNG")
     width, height = int(tags[WIDTH]), int(tags[HEIGHT])
     if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
     line, rows = 2 * channels * width, min(int(tags.get(ROWS, height)), height)
     found = b""
     for at, (start, size) in enumerate(zip(tags[STRIPS], tags[COUNTS], strict=True)):
@@ -84,7 +84,7 @@ def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
         except zlib.error:
             break
     if len(found) != line * height:
-        raise DippError("image", "not a whole TIFF", "get it again")
+        raise DippError("image", "is not a whole TIFF", "get it again")
     order = "<u2" if content[:2] == b"II" else ">u2"
     values = np.frombuffer(found, order).astype(np.uint16).reshape(height, width, channels)
     return np.cumsum(values, axis=1, dtype=np.uint16) if predictor == 2 else values

@@ -24,7 +24,7 @@ from dipp.redaction.regions import Declared, Region
 LOGGER = logging.getLogger("dipp")
 LISTED = 3
 """Entries that a warning names, at most."""
-FRAMES = ("regions", "they are for the frames of a video", "pass all frames, and --gaps refuse or cover")
+FRAMES = ("regions", "are for the frames of a video", "pass all frames, and --gaps refuse or cover")
 REFUSE, COVER = "refuse", "cover"
 GAPS = (REFUSE, COVER)
 
@@ -51,9 +51,7 @@ def declared(
         _require_order(pictures)
     if loaded.frames and not max(loaded.frames) < len(pictures) == (loaded.count or len(pictures)):
         least = loaded.count or f"{max(loaded.frames) + 1} or more"
-        raise DippError(
-            "regions", f"they are for {least} frames, got {len(pictures)}", "pass all frames, and nothing else"
-        )
+        raise DippError("regions", f"are for {least} frames, got {len(pictures)}", "pass all frames, and nothing else")
     found = [loaded.of(path, number) for number, path in enumerate(pictures)]
     _refuse_shared(found, pictures, loaded.everywhere)
     if allow_none and None in found:
@@ -77,7 +75,7 @@ def _require_order(frames: Sequence[Path]) -> None:
         if before.parent == after.parent and _by_number(before.name) > _by_number(after.name):
             raise DippError(
                 "regions",
-                f"{before.name} comes before {after.name} by its letters, and after it by its number",
+                f"need frames in one order: {before.name} comes before {after.name} by letters, and after it by number",
                 "write the numbers of all frames with as many digits, such as 002",
             )
 
@@ -97,7 +95,7 @@ def _refuse_shared(found: Sequence[Declared | None], pictures: Sequence[Path], e
         if first is not picture:
             raise DippError(
                 "regions",
-                f"one entry of {entry.source} means both {first} and {picture}",
+                f"have one entry of {entry.source} for both {first} and {picture}",
                 "name pictures by their paths",
             )
 
@@ -114,10 +112,10 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
         DippError: A track has a gap that is not to be covered, or frames that cannot be compared.
     """
     if gaps not in GAPS:
-        raise DippError("gaps", f"{' or '.join(GAPS)} is needed, got {gaps}")
+        raise DippError("gaps", f"must be {' or '.join(GAPS)}, got {gaps}")
     known = [frame for frame in frames if frame is not None]
     if len({(frame.size, frame.relative, frame.oriented) for frame in known if frame.regions}) > 1:
-        raise DippError("regions", "frames of one track need one size and one orientation", "leave out --gaps")
+        raise DippError("regions", "must have one size and one orientation in all frames", "leave out --gaps")
     tracks: defaultdict[str, list[int]] = defaultdict(list)
     for number, frame in enumerate(frames):
         for who in {region.id for region in frame.regions if region.id is not None} if frame else ():
@@ -130,7 +128,7 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
             if gaps == REFUSE:
                 raise DippError(
                     "regions",
-                    f"{who} is missing in {names[before + 1]}, between {names[before]} and {names[after]}",
+                    f"lack {who} in {names[before + 1]}, between {names[before]} and {names[after]}",
                     "add it there, or pass --gaps cover",
                 )
             cover = _cover(who, frames[before], frames[after])

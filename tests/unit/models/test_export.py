@@ -109,5 +109,5 @@ def test_what_cannot_be_exported_says_so(tmp_path: Path, run: Command) -> None:
     with pytest.raises(DippError, match="on the device cuda; load it on the cpu"):
         export(replace(there, device=torch.device("cuda")), tmp_path / "m.onnx")
     code, _, err = run("export", tmp_path, "-o", tmp_path / "m.txt")
-    assert (code, err) == (1, "dipp: output: a name that ends in .onnx is needed, got m.txt\n")
+    assert (code, err) == (1, "dipp: output: must end in .onnx, got m.txt\n")
     assert list(tmp_path.iterdir()) == [tmp_path / "model"]

@@ -107,7 +107,7 @@ def test_a_detector_of_your_own(tmp_path: Path, run: Command, monkeypatch: pytes
     assert entry["regions"] == [{"kind": "corner", "box": [0.0, 0.0, 144.0, 9.0]}]
     code, _, err = run("regions", FACE, "--detector", "mine:wrong", "-o", output, "--overwrite")
     assert code == 1
-    assert "(kind, left, top, width, height) is needed, got corner" in err
+    assert "must return (kind, left, top, width, height) for each region, got corner" in err
     sys.modules.pop("mine")
 
 

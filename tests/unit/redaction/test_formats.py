@@ -303,7 +303,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         json.dumps(own_file({"box": [0, 0, 7, 1]})).replace(
             '"regions": [{', '"regions": [{"box": [0, 0, 9, 9]}], "regions": [{'
         ),
-        "regions is there twice",
+        "regions twice",
     ),
     "coco image": ("r.json", coco_file(image_id=8, bbox=[0, 0, 1, 1]), "image 8"),
     "coco nothing": ("r.json", coco_file(), "bbox"),

@@ -175,7 +175,7 @@ def test_a_region_that_hides_nothing_is_refused() -> None:
         placed = declared(Box(0, 0, 2, 3), outline).placed((30, 20), 1, None)
         if outline is corner:
             placed.mask(Margin(pixels=20))  # grown, it reaches the picture
-        with refused("image: region 2", "lies"):
+        with refused("image: region 2", "no pixel"):
             placed.mask(NONE)
 
 

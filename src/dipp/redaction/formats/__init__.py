@@ -46,7 +46,11 @@ def load(path: Path) -> Declarations:
         DippError: A file is malformed or of no known format, or two files declare regions for one picture.
     """
     if not path.exists():
-        raise DippError("regions", f"{path} does not exist", "name a file, or a folder of files, with regions")
+        raise DippError(
+            "regions",
+            f"must name a file or folder that exists, got {path}",
+            "name a file, or a folder of files, with regions",
+        )
     if path.is_dir():
         places = [one for one in sorted(path.iterdir()) if one.is_file() and not one.name.startswith(".")]
         found = Declarations()
@@ -54,7 +58,9 @@ def load(path: Path) -> Declarations:
             if one.name not in yolo.NAMES:
                 found = found.add(_load(File.open(one)))
         if not places:
-            raise DippError("regions", f"{path} is empty", "name a folder with files of regions")
+            raise DippError(
+                "regions", f"must not name an empty folder, got {path}", "name a folder with files of regions"
+            )
         return found
     return _load(File.open(path))
 
@@ -63,4 +69,4 @@ def _load(file: File) -> Declarations:
     for one in FORMATS.values():
         if one.recognises(file):
             return one.read(file)
-    raise DippError(file.name, "no known format of regions", f"one of {', '.join(FORMATS)} is needed")
+    raise DippError(file.name, "has no known format of regions", f"use one of {', '.join(FORMATS)}")

@@ -38,14 +38,14 @@ def read(file: File) -> Declarations:
     for one in (*images, *annotations):
         for name in ("id", "image_id", "category_id"):
             if not isinstance(one.get(name), int | str | None):
-                file.fail(f"{name} must be a number, got {one[name]!s:.40}")
+                file.fail(f"must have a number as {name}, got {one[name]!s:.40}")
     kinds = {str(one.get("id")): str(one.get("name")) for one in _table(file, "categories", needed=False)}
     regions: dict[Any, list[Region]] = {image.get("id"): [] for image in images}
     if len(regions) != len(images):
-        file.fail("two images have one id", "every id may occur once")
+        file.fail("has two images with one id", "give each image an id of its own")
     for number, one in enumerate(annotations):
         if one.get("image_id") not in regions:
-            file.fail(f"an annotation is for image {one.get('image_id')!s:.40}, which is not there")
+            file.fail(f"has an annotation for image {one.get('image_id')!s:.40}, which it does not list")
         kind = kinds.get(str(one.get("category_id")), str(one.get("category_id", "region")))
         regions[one["image_id"]] += in_parts(file, one, kind, f"annotation {number}")
     own: dict[Any, list[dict[str, Any]]] = {key: [] for key in regions}
@@ -72,7 +72,7 @@ def sized(
             found = replace(found, size=(whole(file, width), whole(file, height)))
         elif found.size != (width, height):
             other = f"{found.size[0]}×{found.size[1]}"
-            file.fail(f"run lengths for {width}×{height} pixels, and others, or the picture, for {other}")
+            file.fail(f"has run lengths for {width}×{height} pixels, and others, or the picture, for {other}")
     return found
 
 
@@ -81,7 +81,7 @@ def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]
     if found is None and not needed:
         return []
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        file.fail(f"{name} must be a list of objects")
+        file.fail(f"must have a list of objects as {name}")
     return found
 
 
@@ -100,14 +100,14 @@ def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
         yield _mask(file, shape)
     elif shape:
         if not isinstance(shape, list):
-            file.fail("a segmentation is a list of polygons, or run lengths")
+            file.fail("has a segmentation that is neither a list of polygons nor run lengths")
         for points in shape:
             yield polygon(file, pairs(file, numbers(file, points)))
     elif annotation.get("bbox") is not None:
         left, top, width, height = numbers(file, annotation["bbox"], 4)
         yield box(file, left, top, left + width, top + height)
     else:
-        file.fail("an annotation has neither a bbox nor a segmentation")
+        file.fail("has an annotation with neither a bbox nor a segmentation")
 
 
 def _mask(file: File, shape: dict[str, Any]) -> Pixels:
@@ -134,7 +134,7 @@ def uncompressed(counts: str) -> list[int]:
     for character in counts:
         group = ord(character) - 48
         if not 0 <= group < 64:
-            raise ValueError("the run lengths of a mask are not COCO's")
+            raise ValueError("has a mask whose run lengths are not COCO's")
         value |= (group & 31) << shift
         shift += 5
         if not group & 32:
@@ -143,7 +143,7 @@ def uncompressed(counts: str) -> list[int]:
             lengths.append(value + (lengths[-2] if len(lengths) > 2 else 0))
             value = shift = 0
         elif shift > 60:
-            raise ValueError("the run lengths of a mask are not COCO's")
+            raise ValueError("has a mask whose run lengths are not COCO's")
     if shift:
-        raise ValueError("the run lengths of a mask end early")
+        raise ValueError("has a mask whose run lengths end early")
     return lengths

@@ -54,7 +54,7 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
         try:
             cell = json.loads(cell)
         except (ValueError, RecursionError):
-            file.fail("text that is not JSON", "boxes, objects, or regions of dipp's own JSON are needed")
+            file.fail("holds text that is not JSON", "write boxes, objects, or regions of dipp's own JSON")
     entries = _entries(file, cell)
     regions = [
         region
@@ -70,10 +70,10 @@ def _entries(file: File, cell: Any) -> list[Any]:
         count = len(cell["bbox"])
         lists = {name: values for name, values in cell.items() if isinstance(values, list)}
         if any(len(values) != count for values in lists.values()):
-            file.fail("the lists of its objects differ in length")
+            file.fail("holds lists of objects that differ in length")
         return [{name: values[place] for name, values in lists.items()} for place in range(count)]
     if not isinstance(cell, list):
-        file.fail("boxes, objects with a bbox, regions of dipp's own JSON, or a PNG mask are needed")
+        file.fail("must hold boxes, objects with a bbox, regions of dipp's own JSON, or a PNG mask")
     return cell
 
 
@@ -83,7 +83,7 @@ def _regions(file: File, entry: Any, kinds: Sequence[str], name: str) -> Iterato
         left, top, width, height = numbers(file, entry, 4)
         yield Region(box(file, left, top, left + width, top + height))
     elif not isinstance(entry, dict):
-        file.fail(f"a box or an object is needed, got {entry!s:.40}")
+        file.fail(f"must hold boxes or objects, got {entry!s:.40}")
     elif OWN & entry.keys():
         yield own.region(file, entry)
     else:

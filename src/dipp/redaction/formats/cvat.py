@@ -31,7 +31,7 @@ def read(file: File) -> Declarations:
     assert root is not None  # noqa: S101 - `recognises` was asked
     tracks = list(root.iter("track"))
     if tracks and root.find("image") is not None:
-        file.fail("images and tracks are both there", "export the pictures, and the video, into files of their own")
+        file.fail("has both images and tracks", "export the pictures, and the video, into files of their own")
     if not tracks:
         pictures = (
             (
@@ -61,7 +61,7 @@ def _frame(file: File, shape: Element) -> int:
     """Return the number of the frame that a shape is in, from 0."""
     found = number(file, shape.get("frame"))
     if found < 0 or found != int(found):
-        file.fail(f"a frame is a whole number from 0, got {found:g}")
+        file.fail(f"must number frames by whole numbers from 0, got {found:g}")
     return int(found)
 
 
@@ -77,7 +77,9 @@ def _regions(file: File, image: Element) -> list[Region]:
 
 def _require_area(file: File, shape: Element) -> None:
     if shape.tag not in SHAPES + WORDS:
-        file.fail(f"a shape of the type {shape.tag!s:.40} is not read", f"one of {', '.join(SHAPES)} is needed")
+        file.fail(
+            f"has a shape of the type {shape.tag!s:.40}, which is not supported", f"use one of {', '.join(SHAPES)}"
+        )
 
 
 def _outline(file: File, shape: Element) -> Outline:

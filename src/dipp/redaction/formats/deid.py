@@ -29,19 +29,19 @@ def read(file: File) -> Declarations:
     """Return the boxes of a recipe."""
     recipe = file.text or ""
     if found := CONDITIONS.search(recipe):
-        file.fail(f"conditions ({found[1]} …) are not evaluated", "keep the lines of coordinates that apply")
+        file.fail(f"has conditions ({found[1]} …), which are not evaluated", "keep the lines of coordinates that apply")
     whole_picture = False
     regions = []
     for kind, words in BOXES.findall(recipe):
         if "keep" in kind:
-            file.fail(f"{kind} names what is to stay", "name what is to be hidden, with coordinates")
+            file.fail(f"has {kind}, which names what is to stay", "name what is to be hidden, with coordinates")
         if words.strip().lower() == "all":
             whole_picture = True
         else:
             regions.append(Region(_outline(file, kind, words), "burnt-in"))
     if whole_picture:
         if regions:
-            file.fail("coordinates all hides everything", "leave out the other boxes")
+            file.fail("has other boxes beside coordinates all, which hides everything", "leave out the other boxes")
         return Declarations(everywhere=declared(file, [Region(box(file, 0, 0, 1, 1), "burnt-in")], relative=True))
     return Declarations(everywhere=declared(file, regions))
 
@@ -49,7 +49,7 @@ def read(file: File) -> Declarations:
 def _outline(file: File, kind: str, words: str) -> Outline:
     values = [number(file, word) for word in words.split("#")[0].split(",")]
     if len(values) != 4:
-        file.fail(f"{kind} needs 4 numbers, got {words.strip()!s:.40}")
+        file.fail(f"must give {kind} 4 numbers, got {words.strip()!s:.40}")
     left, top, right, bottom = values
     if kind == "ctpcoordinates":
         right, bottom = left + right, top + bottom

@@ -27,7 +27,7 @@ def read(file: File) -> Declarations:
     content = file.json
     shapes = content["shapes"]
     if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
-        file.fail("shapes must be a list of objects")
+        file.fail("must have a list of objects as shapes")
     regions = [
         Region(_outline(file, shape), str(shape.get("label") or "region"), text(shape.get("group_id")))
         for shape in shapes
@@ -39,14 +39,14 @@ def read(file: File) -> Declarations:
 def _outline(file: File, shape: dict[str, Any]) -> Outline:
     kind = shape.get("shape_type", "polygon")
     if not isinstance(shape.get("points"), list):
-        file.fail("a shape needs a list of points")
+        file.fail("has a shape without a list of points")
     points = [(x, y) for x, y in (numbers(file, point, 2) for point in shape["points"])]
     if kind in ("polygon", None):
         return polygon(file, points)
     if kind not in ("rectangle", "circle", "mask"):
-        file.fail(f"a shape of the type {kind!s:.40} has no area", "polygon, rectangle, circle or mask is needed")
+        file.fail(f"has a shape of the type {kind!s:.40}, which has no area", "use polygon, rectangle, circle or mask")
     if len(points) != 2:
-        file.fail(f"a {kind} needs 2 points, got {len(points)}")
+        file.fail(f"must give a {kind} 2 points, got {len(points)}")
     (x0, y0), (x1, y1) = points
     if kind == "circle":
         radius = math.hypot(x1 - x0, y1 - y0)
@@ -58,4 +58,4 @@ def _outline(file: File, shape: dict[str, Any]) -> Outline:
         return Pixels(drawn, math.floor(min(x0, x1)), math.floor(min(y0, y1)))
     except (binascii.Error, DippError) as error:
         why = error.without("regions") if isinstance(error, DippError) else error
-        file.fail(f"a mask cannot be read ({why})")
+        file.fail(f"has a mask that cannot be read ({why})")

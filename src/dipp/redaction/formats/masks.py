@@ -40,7 +40,7 @@ def drawn(content: bytes) -> Mask:
             mode = image.mode
             found: Mask = np.asarray(image) != 0
     except Exception:  # every file has its own ways to be damaged
-        raise DippError("regions", "not a whole PNG mask", "save it anew") from None
+        raise DippError("regions", "is not a whole PNG mask", "save it anew") from None
     if mode not in MODES or found.ndim != 2:
-        raise DippError("regions", f"a mask is a grey or black and white PNG, this has the mode {mode}")
+        raise DippError("regions", f"must be a mask in a grey or black and white PNG, got the mode {mode}")
     return found

@@ -35,13 +35,13 @@ def read(file: File) -> Declarations:
     """Return the regions of all pictures of a file."""
     content = file.json
     if content.get("version") != VERSION or not isinstance(content.get("pictures"), list):
-        file.fail(f"version {VERSION} with a list of pictures is needed")
+        file.fail(f"must have version {VERSION} and a list of pictures")
     return named(file, (_picture(file, entry) for entry in content["pictures"]))
 
 
 def _picture(file: File, entry: Any) -> tuple[str, Declared]:
     if not isinstance(entry, dict) or not isinstance(entry.get("regions"), list):
-        file.fail("every picture needs a name and a list of regions")
+        file.fail("must have a name and a list of regions for every picture")
     name = str(entry.get("name") or "")
     size = None
     if entry.get("size") is not None:
@@ -49,7 +49,7 @@ def _picture(file: File, entry: Any) -> tuple[str, Declared]:
         size = whole(file, width), whole(file, height)
     boxes = entry.get("boxes")
     if boxes is not None and boxes not in ORIENTED:
-        file.fail(f"boxes: raw or oriented is needed, got {boxes!s:.40}")
+        file.fail(f"must have raw or oriented as boxes, got {boxes!s:.40}")
     regions = tuple(region(file, one) for one in entry["regions"])
     return name, Declared(regions, size, False, file.name, ORIENTED.get(boxes) if boxes else None)
 
@@ -58,7 +58,7 @@ def region(file: File, entry: Any) -> Region:
     """Return one region from its JSON."""
     shapes = {"box", "edges", "polygon", "mask"} & set(entry) if isinstance(entry, dict) else set()
     if len(shapes) != 1:
-        file.fail("every region needs one of box, edges, polygon and mask")
+        file.fail("must have one of box, edges, polygon and mask in every region")
     try:
         outline = _outline(file, entry)
     except DippError as error:
@@ -74,12 +74,12 @@ def _outline(file: File, entry: dict[str, Any]) -> Outline:
         return box(file, *numbers(file, entry["edges"], 4))
     if "polygon" in entry:
         if not isinstance(entry["polygon"], list):
-            file.fail("a polygon is a list of points")
+            file.fail("must have a list of points as polygon")
         points = [numbers(file, point, 2) for point in entry["polygon"]]
         return polygon(file, ((x, y) for x, y in points))
     mask = entry["mask"]
     if not isinstance(mask, dict) or not {"size", "runs"} <= mask.keys():
-        file.fail("a mask needs size and runs")
+        file.fail("must have size and runs in every mask")
     width, height = (whole(file, side) for side in numbers(file, mask["size"], 2))
     left, top = (int(side) for side in numbers(file, mask.get("corner", [0, 0]), 2))
     lengths = [int(length) for length in numbers(file, mask["runs"])]

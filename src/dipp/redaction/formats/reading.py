@@ -56,14 +56,14 @@ class File:
             raise
         except (ValueError, RecursionError) as error:
             line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise DippError(self.name, f"not valid JSON{line}", "write it anew") from None
+            raise DippError(self.name, f"is not valid JSON{line}", "write it anew") from None
 
     def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return an object of JSON; of two values under one name, readers would see only the last."""
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
-            self.fail(f"{max(names, key=names.count)} is there twice in one object", "keep one of them")
+            self.fail(f"has {max(names, key=names.count)} twice in one object", "keep one of them")
         return found
 
     @functools.cached_property
@@ -80,10 +80,10 @@ class File:
             parser.Parse(self.content, True)
             return builder.close()
         except (expat.ExpatError, AssertionError) as error:
-            raise DippError(self.name, f"not valid XML ({error})", "write it anew") from None
+            raise DippError(self.name, f"is not valid XML ({error})", "write it anew") from None
 
     def _no_entities(self, *_: Any) -> NoReturn:
-        raise DippError(self.name, "XML with a document type is not read", "remove its DOCTYPE line")
+        raise DippError(self.name, "is XML with a document type, which is not supported", "remove its DOCTYPE line")
 
     def fail(self, problem: str, remedy: str = "") -> NoReturn:
         """Raise an error that names the file."""
@@ -112,11 +112,11 @@ class Declarations:
             small, large = (own, theirs) if len(own) < len(theirs) else (theirs, own)
             if twice := [name for name in small if name in large]:
                 files = f"{own[min(twice)].source} and {theirs[min(twice)].source}"
-                raise DippError("regions", f"{files} both declare regions for {min(twice)}", "keep one of them")
+                raise DippError("regions", f"are declared for {min(twice)} by both {files}", "keep one of them")
             own.update(theirs)
         if self.everywhere is not None and other.everywhere is not None:
             files = f"{self.everywhere.source} and {other.everywhere.source}"
-            raise DippError("regions", f"{files} both declare regions for every picture", "keep one of them")
+            raise DippError("regions", f"are declared for every picture by both {files}", "keep one of them")
         return replace(self, everywhere=self.everywhere or other.everywhere, count=self.count or other.count)
 
     def of(self, picture: Path, number: int = 0) -> Declared | None:
@@ -136,7 +136,7 @@ class Declarations:
         if len(found) > 1:
             files = " and ".join(sorted({declared.source for declared in found}))
             raise DippError(
-                "regions", f"several entries of {files} mean {picture.name}", "name pictures by their paths"
+                "regions", f"have several entries of {files} for {picture.name}", "name pictures by their paths"
             )
         return found[0] if found else None
 
@@ -183,7 +183,7 @@ def whole(file: File, value: Any) -> int:
     """Return a whole number above 0, from JSON or text."""
     found = number(file, value)
     if not (found > 0 and found == int(found)):
-        file.fail(f"a size of {value!s:.40} is not one", "a number of pixels is needed")
+        file.fail(f"must have a size in whole pixels, got {value!s:.40}")
     return int(found)
 
 
@@ -194,14 +194,14 @@ def number(file: File, value: Any) -> float:
     except (ValueError, TypeError, OverflowError):
         found = float("nan")
     if not abs(found) < float("inf"):
-        file.fail(f"a number is needed, got {value!s:.40}")
+        file.fail(f"must have a number, got {value!s:.40}")
     return found
 
 
 def numbers(file: File, values: Any, count: int | None = None) -> list[float]:
     """Return a list of numbers, of a given length if there is one."""
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
-        file.fail(f"{'a list of numbers is' if count is None else f'{count} numbers are'} needed, got {values!s:.40}")
+        file.fail(f"must have a list of {'' if count is None else f'{count} '}numbers, got {values!s:.40}")
     return [number(file, value) for value in values]
 
 
@@ -224,7 +224,7 @@ def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
 def pairs(file: File, values: list[float]) -> list[tuple[float, float]]:
     """Return points from a flat list x, y, x, y and so on."""
     if len(values) % 2:
-        file.fail(f"a polygon needs pairs of numbers, got {len(values)} numbers")
+        file.fail(f"must give a polygon pairs of numbers, got {len(values)} numbers")
     return list(zip(values[::2], values[1::2], strict=True))
 
 
@@ -238,8 +238,8 @@ def named(file: File, pictures: Iterable[tuple[str, Declared]]) -> Declarations:
     found: dict[str, Declared] = {}
     for name, regions in pictures:
         if not name:
-            file.fail("a picture without a name", "add it")
+            file.fail("has a picture without a name", "add it")
         if name in found:
-            file.fail(f"{name} is there twice", "keep one entry")
+            file.fail(f"has {name} twice", "keep one entry")
         found[name] = replace(regions, source=file.name)
     return Declarations(named=found)

@@ -29,8 +29,8 @@ def read(file: File) -> Declarations:
 def _region(file: File, entry: Element) -> Region:
     words = [entry.findtext(f"bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")]
     if None in words:
-        file.fail("an object has no bndbox with xmin, ymin, xmax and ymax")
+        file.fail("has an object without a bndbox of xmin, ymin, xmax and ymax")
     left, top, right, bottom = (number(file, word) for word in words)
     if right < left or bottom < top:
-        file.fail(f"a box from {left:g},{top:g} to {right:g},{bottom:g} is empty", "exchange its ends")
+        file.fail(f"has an empty box from {left:g},{top:g} to {right:g},{bottom:g}", "exchange its ends")
     return Region(box(file, left - 1, top - 1, right + 1, bottom + 1), entry.findtext("name") or "region")

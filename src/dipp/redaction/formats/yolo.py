@@ -54,7 +54,7 @@ def _outline(file: File, values: list[float]) -> Outline:
         return polygon(file, pairs(file, values))
     x, y, width, height = values[:4]
     if max(x, y, width, height) > 2:
-        file.fail(f"shares of width and height are needed, got {x:g} {y:g} {width:g} {height:g}", "divide by the size")
+        file.fail(f"must give shares of width and height, got {x:g} {y:g} {width:g} {height:g}", "divide by the size")
     return box(file, x - width / 2, y - height / 2, x + width / 2, y + height / 2)
 
 

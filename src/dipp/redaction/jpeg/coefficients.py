@@ -86,15 +86,15 @@ def read(content: bytes) -> Jpeg:
     if found.width * found.height > MAX_PICTURE:
         raise DippError(
             "image",
-            f"at most {MAX_PICTURE >> 20} megapixels are needed, got {found.width}×{found.height}",
+            f"must have at most {MAX_PICTURE >> 20} megapixels, got {found.width}×{found.height}",
             "scale it down",
         )
     factors = [(1, 1)] if len(found.components) == 1 else [(one.across, one.down) for one in found.components]
     most_across, most_down = (max(factor[axis] for factor in factors) for axis in (0, 1))
     if any(most_across % across or most_down % down for across, down in factors):
-        raise DippError("image", "a JPEG with fractional chroma sampling is not read", "save it anew")
+        raise DippError("image", "is a JPEG with fractional chroma sampling, which is not supported", "save it anew")
     if sum(across * down for across, down in factors) > MAX_BLOCKS:
-        raise DippError("image", f"a JPEG with more than {MAX_BLOCKS} blocks in an MCU is not read", "save it anew")
+        raise DippError("image", f"must be a JPEG of at most {MAX_BLOCKS} blocks in an MCU", "save it anew")
     mcus = -(-found.height // (BLOCK * most_down)), -(-found.width // (BLOCK * most_across))
     shapes = [(mcus[0] * down, mcus[1] * across) for across, down in factors]
     offsets = np.cumsum([0, *(math.prod(shape) * 64 for shape in shapes)])
@@ -261,7 +261,7 @@ def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
     scans.write(layout, real, flat, codes, lengths, none, counts)
     others = np.arange(256)[None] & 15
     if counts[:, 0, LARGEST_DC + 1 :].any() or counts[:, 1][np.broadcast_to(others > LARGEST_AC, (2, 256))].any():
-        raise DippError("image", "this JPEG has coefficients beyond the format's range", "save it anew")
+        raise DippError("image", "has coefficients beyond the range of JPEG", "save it anew")
     tables = [[huffman.best(counts[number, kind]) for kind in (0, 1)] for number in range(min(len(components), 2))]
     bits = 0
     for number, kinds in enumerate(tables):

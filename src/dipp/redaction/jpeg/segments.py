@@ -40,7 +40,7 @@ Bytes = NDArray[np.uint8]
 
 def damaged(why: str) -> DippError:
     """Return the error about a file that is not a whole JPEG."""
-    return DippError("image", f"not a whole JPEG ({why})", "get it again")
+    return DippError("image", f"is not a whole JPEG ({why})", "get it again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +130,11 @@ def parse(content: bytes) -> Segments:
             data, bounds, place = _entropy(array, marks, place)
             found.scans.append(_scan(found, huffman, restart, body, data, bounds))
             if len(found.scans) > MAX_SCANS:
-                raise DippError("image", f"this JPEG has more than {MAX_SCANS} scans", "save it anew")
+                raise DippError("image", f"must be a JPEG of at most {MAX_SCANS} scans", "save it anew")
         elif marker == DNL:
-            raise DippError("image", "a JPEG whose height follows its pixels is not read", "save it anew")
+            raise DippError(
+                "image", "is a JPEG whose height follows its pixels, which is not supported", "save it anew"
+            )
         else:
             _application(found, marker, body)
     if not found.components or not found.scans:
@@ -168,13 +170,15 @@ def _exactly(body: bytes, length: int) -> bytes:
 def _frame(found: Segments, kind: int, body: bytes) -> None:
     """Read a frame's header."""
     if kind not in (BASELINE, EXTENDED, PROGRESSIVE):
-        raise DippError("image", "a JPEG that is lossless, hierarchical or arithmetic is not read", "save it as usual")
+        raise DippError(
+            "image", "is a lossless, hierarchical or arithmetic JPEG, which is not supported", "save it as usual"
+        )
     if found.components:
         raise damaged("it has two frames")
     if len(body) < 6:
         raise damaged("a segment has a wrong length")
     if body[0] != 8:
-        raise DippError("image", f"a JPEG of 8 bits is needed, this has {body[0]}", "save it as PNG")
+        raise DippError("image", f"must be a JPEG of 8 bits, got {body[0]}", "save it as PNG")
     found.kind = kind
     found.height, found.width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
     rows = _exactly(body[6:], 3 * body[5])
@@ -182,11 +186,11 @@ def _frame(found: Segments, kind: int, body: bytes) -> None:
         Component(rows[at], rows[at + 1] >> 4, rows[at + 1] & 15, rows[at + 2]) for at in range(0, len(rows), 3)
     )
     if not found.height or not found.width:
-        raise DippError("image", "a JPEG that does not say its height is not read", "save it anew")
+        raise DippError("image", "is a JPEG that does not say its height", "save it anew")
     if len(found.components) == 4:
-        raise DippError("image", "a JPEG in CMYK is not read", "save it in RGB")
+        raise DippError("image", "is a JPEG in CMYK, which is not supported", "save it in RGB")
     if len(found.components) not in (1, 3):
-        raise DippError("image", f"a JPEG of 1 or 3 components is needed, this has {len(found.components)}")
+        raise DippError("image", f"must be a JPEG of 1 or 3 components, got {len(found.components)}")
     if any(not (1 <= one.across <= 4 and 1 <= one.down <= 4) for one in found.components):
         raise damaged("a sampling factor is not 1 to 4")
 
@@ -202,7 +206,9 @@ def _quantisation(found: Segments, body: bytes) -> None:
         if not values.all():
             raise damaged("a quantisation table has a zero")
         if number in found.quantisation and found.scans:
-            raise DippError("image", "a JPEG that changes its quantisation between scans is not read", "save it anew")
+            raise DippError(
+                "image", "is a JPEG that changes its quantisation between scans, which is not supported", "save it anew"
+            )
         table = np.empty(64, np.int64)
         table[ZIGZAG] = values
         found.quantisation[number] = table
