@@ -36,15 +36,15 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "0"), "count: at least 1 is needed, got 0"),
-        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "-3"), "count: at least 1 is needed, got -3"),
+        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "0"), "count: must be at least 1, got 0"),
+        (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "-3"), "count: must be at least 1, got -3"),
         (("train", "pictures", "-o", "run", "--steps", "1", "--batch", "0"), "train: batch ≥ 2"),
         (("decode", "a.dipp", "-o", "b", "--noisy", "--sample"), "noisy: nothing is denoised there; leave out"),
         (("decode", "a.dipp", "-o", "b", "--noisy", "--calls", "2"), "noisy: nothing is denoised there; leave out"),
         (("decode", "a.dipp", "-o", "b", "--ancestral", "--sample"), "ancestral: it samples through every timestep"),
-        (("simulate", "--code", "flat", "--alpha", "3"), "alpha: it goes with --code ppr; the flat code has α = 1"),
+        (("simulate", "--code", "flat", "--alpha", "3"), "alpha: needs --code ppr: the flat code has α = 1"),
         (("encode", "-", "-o", "a.dipp", "--epsilon", "2"), "images: - is not a file, and pictures are read more than"),
-        (("simulate", "-o", "-"), "output: a name that ends in .png"),
+        (("simulate", "-o", "-"), "output: must end in .png"),
         (("calibrate", EMBEDDED, "pictures", "-o", "-"), "output: cannot be the standard output"),
         (("privatize", "pictures", "-", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
         (("privatize", "pictures", "r.parquet", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
@@ -92,5 +92,5 @@ def test_a_drawing_has_the_name_of_one(command: str, tmp_path: Path, run: Comman
     *options, last = DRAWING[command]
     code, _, err = run(command, *options, last, tmp_path / "a.txt")
     option = "output" if last == "-o" else "plot"
-    assert (code, err) == (1, f"dipp: {option}: a name that ends in .png is needed, got a.txt\n")
+    assert (code, err) == (1, f"dipp: {option}: must end in .png, got a.txt\n")
     assert not list(tmp_path.iterdir())
