@@ -165,7 +165,7 @@ def test_a_certificate_that_does_not_follow_is_refused(
         code, out, err = run("info", made, *options)
         assert code == 1
         assert not out
-        assert "certificate in the file is not the one of its plan" in err
+        assert "states another certificate than its plan has" in err
         assert len(err.strip().splitlines()) == 1
 
 

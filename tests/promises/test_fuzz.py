@@ -78,7 +78,7 @@ def test_another_certificate_in_a_file_would_be_found() -> None:
     certificate = good.certificate
     stated = struct.pack("<2d", certificate.epsilon / 2, certificate.rho)
     data = sealed(good.to_bytes().replace(struct.pack("<2d", certificate.epsilon, certificate.rho), stated))
-    with pytest.raises(DippError, match="not the one of its plan"):
+    with pytest.raises(DippError, match="another certificate"):
         checked_read(data, again=False)
     believing = mock.patch.object(Release, "claim", return_value=struct.unpack("<2d", stated))
     with believing, pytest.raises(AssertionError, match="recomputed"):

@@ -79,13 +79,13 @@ class Archive:
 
         """
         if grey and len(grey) != len(geometries):
-            raise DippError("grey", f"one of each image is needed, got {len(grey)} of {len(geometries)}")
+            raise DippError("grey", f"must have {len(geometries)} values, one for each image, got {len(grey)}")
         if len(geometries) != len(indices):
-            raise DippError(
-                "geometries, indices", f"one of each an image is needed, got {len(geometries)} and {len(indices)}"
-            )
+            raise DippError("indices", f"must have {len(geometries)} rows, one for each geometry, got {len(indices)}")
         if {geometry.channels for geometry in geometries} - {release.channels}:
-            raise DippError("images", f"{release.channels} channels are needed", "make an archive for each kind")
+            raise DippError(
+                "images", f"must have {release.channels} channels", "make an archive for each number of channels"
+            )
         sizes = [(len(list(run)), geometry) for geometry, run in itertools.groupby(geometries)]
         runs = np.array([(count, size.height, size.width) for count, size in sizes], np.int64).reshape(-1, 3)
         smallest = Header(release, runs, None).smallest
@@ -127,13 +127,13 @@ class Archive:
         # arithmetic, and so is one of very many sizes and steps with next to nothing in most of them.
         work, least = len(sizes) * len(plan.steps), len(sizes) * plan.mask.least_steps(len(plan.steps))
         if least > 8 * reader.left or work > max(WORK, 8 * reader.left):
-            raise damaged("its images do not fit into it")
+            raise damaged("its images need more bits than it has")
         geometries = [release.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes.tolist()]
         layouts = {geometry: release.layout(geometry) for geometry in geometries}
         each = np.array([layout.least_bits for layout in layouts.values()], np.int64)[which]
         # Floats first: the integers could overflow.
         if counts.astype(np.float64) @ each.astype(np.float64) > 8 * reader.left:
-            raise damaged("its images do not fit into it")
+            raise damaged("its images need more bits than it has")
         if plan.code.fixed_length:
             lengths = -(-counts * each // 8)
         else:
@@ -145,7 +145,7 @@ class Archive:
         if plan.code.fixed_length:
             ends = np.frombuffer(inner, np.uint8)[starts[1:] - 1]
             if (ends & ((1 << (8 * lengths - counts * each)) - 1)).any():
-                raise damaged("bits behind an image are not zero")
+                raise damaged("padding after an image is not zero")
         images = np.concatenate([[0], np.cumsum(counts)])
         certificate = release.certificate(header.smallest)
         grey = header.grey if len(header.grey) else np.zeros(images[-1], bool)
@@ -200,7 +200,7 @@ class Archive:
         runs = range(self._run(first), self._run(last - 1) + 1)
         sizes = set(map(self._geometry, runs))
         if first >= last or len(sizes) != 1:
-            raise DippError("first, last", f"one or more images of one size are needed, got {first} and {last}")
+            raise DippError("first, last", f"must be the ends of a range of images of one size, got {first} and {last}")
         layout = self._layouts[sizes.pop()]
         if not isinstance(layout, FixedLayout):
             ranges = itertools.pairwise(self._starts[first : last + 1].tolist())
@@ -321,7 +321,7 @@ def _as_rows(indices: Any, length: int) -> Integers:
     except ValueError:
         rows = np.zeros(0)
     if rows.shape[1:] != (length,) or rows.dtype.kind not in "iu":
-        raise DippError("indices", f"{length} integers are needed for each image of its size")
+        raise DippError("indices", f"must have {length} integers for each image of its size")
     return rows
 
 
@@ -338,9 +338,9 @@ def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - u
     path = Path(path)
     try:
         if path.is_dir():
-            raise DippError(FILE, "this is a folder", "a dataset is opened by dipp.load")
+            raise DippError(FILE, "is a folder", "open a dataset by dipp.load")
         if not path.is_file():
-            raise DippError(FILE, "there is no such file")
+            raise DippError(FILE, "does not exist")
         with path.open("rb") as file:
             large = os.fstat(file.fileno()).st_size >= MAP_FROM_BYTES
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if large else file.read()

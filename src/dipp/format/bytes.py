@@ -73,14 +73,14 @@ class ByteReader:
         for bit in bits[: count * width].reshape(count, width).T:
             differences = differences << 1 | bit
         if bits[count * width :].any() or differences.min() or int(differences.max()).bit_length() != width:
-            raise damaged(f"the column {name} is not packed as it should be")
+            raise damaged(f"the column {name} is packed in another way than dipp does")
         self._within(name, base + int(differences.max()), low, high)
         return differences + base
 
     @staticmethod
     def _within(name: str, value: int, low: int, high: int) -> int:
         if not low <= value <= high:
-            raise damaged(f"{name} is {value}, where {low} to {high} is possible")
+            raise damaged(f"{name} is {value}, outside {low} to {high}")
         return value
 
 
@@ -105,16 +105,16 @@ def column(values: Integers) -> bytes:
 
 def damaged(reason: str) -> DippError:
     """Return the error for a file that no version of dipp can have written."""
-    return DippError(FILE, f"the file is damaged or cut short: {reason}", "get it again")
+    return DippError(FILE, f"is damaged or cut short: {reason}", "get it again")
 
 
 def newer(what: str) -> DippError:
     """Return the error for a file with a part that this version of dipp does not know."""
-    return DippError(FILE, f"written by a newer dipp ({what})", "upgrade")
+    return DippError(FILE, f"was written by a newer dipp ({what})", "upgrade dipp")
 
 
 def checked(name: str, value: int, low: int, high: int) -> int:
     """Return the value, or raise `DippError` if it is not from low to high."""
     if not low <= value <= high:
-        raise DippError(name, f"{low} to {high} is needed, got {value}")
+        raise DippError(name, f"must be from {low} to {high}, got {value}")
     return value

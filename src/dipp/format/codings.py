@@ -30,7 +30,9 @@ def read(reader: ByteReader) -> Coding:
 
 def _channel_to_bytes(channel: Channel) -> bytes:
     if CHANNELS.get(getattr(channel, "number", -1)) is not type(channel):
-        raise DippError("channel", f"{channel.name} has no number in the file format")
+        raise DippError(
+            "channel", f"must have a number in the file format, got {channel.name}", "register its class in CHANNELS"
+        )
     if channel.parameter is None:
         return varint(channel.number)
     value = checked(channel.parameter, getattr(channel, channel.parameter), 1, MAX_PERIOD)
@@ -49,7 +51,9 @@ def _read_channel(reader: ByteReader) -> Channel:
 
 def _code_to_bytes(code: Code) -> bytes:
     if CODES.get(code.name) is not type(code) or not hasattr(code, "number"):
-        raise DippError("code", f"{code.name} has no number in the file format")
+        raise DippError(
+            "code", f"must have a number in the file format, got {code.name}", "register its class in CODES"
+        )
     values = ((name, getattr(code, name)) for name in code.parameters)
     return varint(code.number) + b"".join(_rational_to_bytes(name, value) for name, value in values)
 

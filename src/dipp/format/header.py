@@ -137,10 +137,10 @@ class Header:
         )
         runs = _read_runs(reader)
         if plan.unit.surrounded and runs[:, 0].sum() > 1:
-            raise damaged(f"{plan.unit.plural} are those of one image")
+            raise damaged(f"{plan.unit.plural} belong to one image, and it has several")
         found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
         if claim != release.claim(found.smallest):
-            raise DippError(FILE, "the certificate in the file is not the one of its plan", "do not trust the file")
+            raise DippError(FILE, "states another certificate than its plan has", "do not trust it")
         return found
 
     @property
@@ -163,7 +163,7 @@ def release_from_bytes(data: bytes) -> Release:
     reader = ByteReader(content)
     header = Header.read(reader)
     if len(header.runs) or reader.left:
-        raise damaged("it speaks of images, where a release alone is needed")
+        raise damaged("it describes images where only public parameters belong")
     return header.release
 
 
@@ -184,16 +184,14 @@ def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
 def check_kind(front: bytes) -> None:
     """Raise `DippError` if the first bytes of a file are not those of an archive in this version of the format."""
     if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
-        raise DippError(FILE, "this is not a dipp archive")
+        raise DippError(FILE, "is not a dipp archive")
     version = front[len(MAGIC)] if len(front) > len(MAGIC) else VERSION
     if version > VERSION:
         raise newer(f"format {version}")
     if version in (1, 2):
-        raise DippError(
-            FILE, f"written in format {version}, before 1.0", f"the last commit that reads it is {LAST_OF_OLD}"
-        )
+        raise DippError(FILE, f"has format {version}, of before 1.0", f"read it with commit {LAST_OF_OLD} of dipp")
     if version != VERSION:
-        raise DippError(FILE, "this is not a dipp archive")
+        raise DippError(FILE, "is not a dipp archive")
 
 
 def _read_fields(reader: ByteReader) -> dict[int, bytes]:

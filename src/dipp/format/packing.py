@@ -129,7 +129,7 @@ class FixedLayout(Layout):
             raise damaged("a payload has a wrong length")
         bits = np.unpackbits(np.frombuffer(b"".join(payloads), np.uint8)).reshape(len(payloads), -1)
         if bits[:, self.least_bits :].any():
-            raise damaged("bits behind an image are not zero")
+            raise damaged("padding after an image is not zero")
         return self.unpack(np.packbits(bits[:, : self.least_bits]).tobytes(), len(payloads))
 
     def payload_bits(self, sizes: Iterable[int]) -> int:

@@ -64,28 +64,24 @@ class Release:
     def __post_init__(self) -> None:
         code, steps = self.plan.code, self.plan.steps
         if not isinstance(self.model, str) or not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.model):
-            raise DippError(
-                "model", f"a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.model}"
-            )
+            raise DippError("model", f"must be a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits, got {self.model}")
         if not isinstance(self.seed, bytes) or len(self.seed) != SEED_BYTES:
-            raise DippError("seed", f"{SEED_BYTES} bytes are needed, got {self.seed!r:.40}")
+            raise DippError("seed", f"must have {SEED_BYTES} bytes, got {self.seed!r:.40}")
         if self.beacon is not None and self.beacon.seed != self.seed:
-            raise DippError("seed", "it does not follow from its beacon", "do not trust the file")
+            raise DippError("seed", "does not follow from its beacon", "do not trust the file")
         if self.table is not None and not re.fullmatch(f"[0-9a-f]{{{2 * MODEL_BYTES}}}", self.table):
-            raise DippError(
-                "table", f"a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits is needed, got {self.table}"
-            )
+            raise DippError("table", f"must be a SHA-256 in {2 * MODEL_BYTES} lower-case hex digits, got {self.table}")
         if self.delta is not None and not 0 < self.delta < 1:
-            raise DippError("delta", f"a number between 0 and 1 is needed, got {self.delta}")
+            raise DippError("delta", f"must be between 0 and 1, got {self.delta}")
         if self.hidden is not None:
             self.plan.unit.met(*self.hidden)  # raises if it is not a size
         if self.surroundings is not None and not self.plan.unit.surrounded:
-            raise DippError("surroundings", "only regions have any")
+            raise DippError("surroundings", "belong to regions alone", "leave them out for other units")
         checked("channels", self.channels, 1, MAX_CHANNELS)
         if self.latents is not None and self.plan.coding.certified:
             self.latents.require_unit(self.plan.unit)
         if self.latents is None and self.prompt:
-            raise DippError("prompt", "only latent models take one, and nothing of latents is said here")
+            raise DippError("prompt", "belongs to latent models alone", "leave it out, or choose a latent model")
         require_prompt(self.prompt)
         self.plan.mask.require(self.channels)
         checked("steps", len(steps), 1, MAX_STEPS)
@@ -152,7 +148,7 @@ class Release:
         certificate = self.certificate(smallest)
         if recorded is not None and (certificate is None or certificate.releases != (recorded,)):
             raise DippError(
-                "ledger", "what the encoder did is not what its plan says", "nothing is written, report this"
+                "ledger", "of the encoder differs from that of its plan", "nothing was written; report this"
             )
 
 

@@ -34,7 +34,7 @@ def read(content: bytes) -> tuple[Window | None, Marks]:
     """Read the window and the marks of grey images. `read_grey` checks the marks once the number of images is known."""
     kind, rest = content[0], content[1:]
     if kind not in (1, 2, 3, 4, 5) or (kind & WINDOW and len(rest) < 8):
-        raise damaged("what it says of its source means nothing")
+        raise damaged("its field about the source is invalid")
     ends, which = (rest[:8], rest[8:]) if kind & WINDOW else (b"", rest)
     return Window(*struct.unpack("<2i", ends)) if ends else None, (kind, which)
 
@@ -46,7 +46,7 @@ def read_grey(marks: Marks, images: int) -> Flags:
         raise damaged("it does not say of each image whether it is grey")
     if not kind & SOME_GREY:
         if kind & ALL_GREY and not images:
-            raise damaged("it speaks of grey images, and has none")
+            raise damaged("it says that all images are grey, and has no images")
         return np.full(images if kind & ALL_GREY else 0, True)
     bits = np.unpackbits(np.frombuffer(which, np.uint8))
     found: Flags = bits[:images].astype(bool)

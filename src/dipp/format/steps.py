@@ -24,7 +24,9 @@ def to_bytes(plan: Plan) -> bytes:
     """Return the bytes of the steps: their kind and number, the columns of the kind, and those of the code."""
     kind = type(plan.steps[0])
     if STEPS.get(kind.number) is not kind:
-        raise DippError("steps", f"{kind.__name__} has no number in the file format")
+        raise DippError(
+            "steps", f"must have a number in the file format, got {kind.__name__}", "register the class in STEPS"
+        )
     listed = kind.to_columns(plan.steps)
     listed |= {each.name: [getattr(step, each.name) for step in plan.steps] for each in plan.code.columns}
     columns = (_column_to_bytes(each, listed[each.name]) for each in (*kind.columns, *plan.code.columns))

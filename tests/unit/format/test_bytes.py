@@ -28,7 +28,7 @@ def test_nothing_is_read_beyond_the_end_or_out_of_range() -> None:
     with refused("file", "early"):
         reader.take(4)
     assert reader.take(3) == b"abc"
-    with refused("file", "possible"):
+    with refused("file", "outside"):
         ByteReader(memoryview(b"\x05")).varint("number", 6, 7)
     assert not ByteReader(memoryview(b"")).column("column", 0, 0, 9).size
 

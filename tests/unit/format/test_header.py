@@ -142,7 +142,7 @@ def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
 @pytest.mark.parametrize("key", [10, 60, 255])
 def test_fields_that_are_not_known_are_newer(key: int) -> None:
     public = release(sensing_plan())
-    newer = f"written by a newer dipp (field {key} of the header)", "upgrade"
+    newer = f"was written by a newer dipp (field {key} of the header)", "upgrade dipp"
     known = {1: b"", 4: bytes(32)}
     after = {other: b"x" for other in (key + 1, key + 2) if other < 256}
     for more in ({}, known, {**known, **after}):
@@ -258,7 +258,10 @@ def test_newer_versions_get_one_line(version: int) -> None:
     for data in (one.to_bytes() for one in sensing_seeds()):
         with pytest.raises(DippError) as error:
             Archive.from_bytes(data[:4] + bytes([version]) + data[5:])
-        assert (error.value.problem, error.value.remedy) == (f"written by a newer dipp (format {version})", "upgrade")
+        assert (error.value.problem, error.value.remedy) == (
+            f"was written by a newer dipp (format {version})",
+            "upgrade dipp",
+        )
 
 
 @pytest.mark.parametrize("kind", [3, 255])
