@@ -2,15 +2,15 @@
 
 | module | what it is |
 |---|---|
-| `suite` | `audit`: all parts together, for a preset and each of its codings |
+| `suite` | `audit`: all audits together, for a preset and each of its codings |
 | `exact` | the exact audit: privacy losses of real encodings of several kinds of neighbouring images |
-| `law` | the law audit: whether indices are really drawn by the law that the exact audit assumes |
+| `law` | the law audit: whether indices really have the law that the exact audit assumes |
 | `blackbox` | the black-box audit: a lower bound of ε from counts of encodings |
-| `mechanism` | the black-box audit of any function from pictures to releases, somebody else's |
-| `controls`, `broken`, `misasked` | mistakes that the audits must catch: which there are, and what they do |
+| `mechanism` | the black-box audit of any function from pictures to released numbers, written by anybody |
+| `controls`, `broken`, `misasked` | mistakes that the audits must catch: their list, and the code that makes them |
 | `likelihood` | two encodings compared, selection by selection |
 | `neighbours` | images that differ in one unit, adversarial ones among them |
-| `setting` | what is audited, and plans and a simple denoiser to audit with |
+| `setting` | the audited coding, and plans and a simple denoiser to audit it with |
 | `plot` | the plot of observed against claimed losses |
 """
 

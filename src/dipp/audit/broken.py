@@ -1,7 +1,7 @@
-"""Broken encoders and broken claims, each by one of the mistakes that void a certificate. `controls` says which apply.
+"""Broken encoders and broken claims: each makes a mistake that voids a certificate. `controls` says which apply.
 
-None of this can be reached from the codec. Some take what the real encoder scores and do something else with it; others
-stand for one function of the real encoder, or of the accounting, while a control runs.
+Nothing here can be reached from the codec. Some functions take the scores of the real encoder and draw or release
+something else; others replace one function of the real encoder, or of the accounting, while a control runs.
 """
 
 from __future__ import annotations
@@ -30,16 +30,21 @@ from dipp.core.price import LEVELS, Cost, Reach, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 
 Broken = Callable[[Code, StepLayout, Any], Releases]
-"""(code, public layout, what the code draws from) → a row for each image: its indices, and perhaps more."""
+"""A broken rule: (code, public layout, what the code draws from) → a row for each image: its indices, and perhaps
+more."""
 
 FLOAT_BITS = 24
-"""Random bits of a uniform number in float32."""
+"""Number of random bits in a uniform number in float32."""
 TOO_STEEP = 1.15
-"""Factor by which scores are too large before the draw."""
+"""Factor by which scores are made too large before the draw."""
 
 
 def encoder(broken: Broken) -> Encoder:
-    """An encoder that releases in each step what the broken rule makes of what is scored."""
+    """Return an encoder that releases in each step what a broken rule makes of the scores.
+
+    Args:
+        broken: The rule.
+    """
 
     def encode(chain: Chain, rows: Pixels) -> Releases:
         selector, released = Selector(chain.plan, chain.seed, rows, "cpu"), []
@@ -54,41 +59,41 @@ def encoder(broken: Broken) -> Encoder:
     return encode
 
 
-# What is released. The indices come first, in the rows of an image; what should not have been said comes last.
+# What is released. In the row of an image, the indices come first and what must not be released comes last.
 
 
 def _nat(task: scoring.ScoringTask) -> float:
-    """A unit of score in nats."""
+    """Return the value of one unit of score, in nats."""
     return math.log(2) * 2.0**-task.fraction_bits
 
 
 def _draw(scores: Floats, uniforms: Floats) -> Indices:
     """Draw an index for each chunk by inverting the cumulative weights, in floats, at the given uniforms."""
     running = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
-    found: Indices = np.argmax(running > uniforms[:, None] * running[:, -1:], axis=1)
-    return found
+    indices: Indices = np.argmax(running > uniforms[:, None] * running[:, -1:], axis=1)
+    return indices
 
 
 def _honest(code: Code, layout: StepLayout, scored: Any) -> Indices:
-    """The indices that the real encoder draws, a row for each image."""
+    """Return the indices that the real encoder draws, a row for each image."""
     return code.draw(scored).reshape(len(layout.sources), -1)
 
 
 def shared_seed(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """The private draw comes from the public seed, so that the index is a function of the image."""
+    """Draw with the public seed instead of private randomness, so that the index is a function of the image."""
     source = randomness.Stream(*(int(word) for word in layout.sources[0]))
     public, images = randomness.uniforms(source, layout.chunks.count), len(layout.sources)
     return _draw(code.log_weights(scored), np.tile(public, images)).reshape(images, -1)
 
 
 def infinite_alpha(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """The best score wins, and an ε is claimed nevertheless."""
+    """Choose the best score each time, although an ε is claimed."""
     best: Releases = np.argmax(code.log_weights(scored), axis=1).astype(np.int64)
     return best.reshape(len(layout.sources), -1)
 
 
 def realised_kl(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """The number of candidates follows the image's own divergence: a small shift is sent in fewer bits."""
+    """Let the number of candidates follow the image's own divergence: a small shift is sent in fewer bits."""
     task, images = scored.task, len(layout.sources)
     nats = np.add.reduceat(_divergence(layout, task), task.offsets[:-1])
     bits = np.clip(np.ceil(nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
@@ -99,25 +104,25 @@ def realised_kl(code: Code, layout: StepLayout, scored: Any) -> Releases:
 
 
 def realised_chunks(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """The number of chunks follows the image's own divergence, and is released beside an index."""
+    """Release, beside the indices, a number of chunks that follows the image's own divergence."""
     nats = _divergence(layout, scored.task).reshape(len(layout.sources), -1).sum(axis=1)
     cuts = np.ceil(nats / math.log(2)).astype(np.int64)
     return np.column_stack([_honest(code, layout, scored), cuts])
 
 
 def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
-    """Divergence of each coordinate in nats, for small shifts: half of the squared shift, without α."""
+    """Return the divergence of each coordinate in nats, for small shifts: half of the squared shift, without α."""
     return np.asarray(np.square(task.shifts * _nat(task) / float(layout.arithmetic.alpha)) / 2, np.float64)
 
 
 def own_group(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """The image chooses who belongs to the group (whose residual is largest), and the decoder is told."""
+    """Release, beside the indices, the coordinate of the image's largest residual, as if the image chose its group."""
     sizes = np.abs(scored.task.shifts).reshape(len(layout.sources), -1)
     return np.column_stack([_honest(code, layout, scored), np.argmax(sizes, axis=1)])
 
 
 def own_gain(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """The gain is fitted to the image itself, (Σ|r|·tanh θ/Σr²)², and goes into the header as a 32-bit float."""
+    """Release, beside the indices, a gain that is fitted to the image itself: (Σ|r|·tanh θ/Σr²)², as a 32-bit float."""
     task = scored.task
     residuals = np.abs(task.shifts).reshape(len(layout.sources), -1) / layout.arithmetic.unit
     told = np.sum(residuals * np.tanh(residuals * layout.arithmetic.unit * _nat(task)), axis=1)
@@ -125,11 +130,11 @@ def own_gain(code: Code, layout: StepLayout, scored: Any) -> Releases:
     return np.column_stack([_honest(code, layout, scored), gains.astype(np.float32).view(np.int32)])
 
 
-# What the indices are drawn from, or by.
+# What the indices are drawn from, and how they are drawn.
 
 
 def float32_law(chunk: Outcomes) -> Floats:
-    """ln P of the exact selection for outcomes that are possible with Gumbel noise in float32; −∞ for all others.
+    """Return ln P of the exact selection for outcomes that Gumbel noise in float32 can draw; −∞ for all others.
 
     Uniforms of 24 bits have Gumbel values from −ln ln 2^25 to ln 2^25, and no others. A candidate can win if, with the
     largest of these, it beats the best of the others with the smallest. Which candidates can win depends on the image:
@@ -146,43 +151,45 @@ def float32_law(chunk: Outcomes) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Unclamped(Selector):
-    """The encoder on pixels that are standardised, as is usual for classifiers, and not clamped to [−1, 1]."""
+    """A broken encoder of pixels that are standardised, as is usual for classifiers, and not clamped to [−1, 1]."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
-        """The scoring task, with a law that is wide enough for such shifts."""
-        own = layout.arithmetic
-        table = np.trunc(own.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
-        shifts = table[self.pixels[:, layout.chunks.order]] - own.centres(x_hat.numpy())
-        wide = own.channel.law(own.alpha, own.fraction_bits, 4 * own.level_of_one)
+        """Return the scoring task, with a law that is wide enough for such shifts."""
+        arithmetic = layout.arithmetic
+        table = np.trunc(arithmetic.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
+        shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat.numpy())
+        wide = arithmetic.channel.law(arithmetic.alpha, arithmetic.fraction_bits, 4 * arithmetic.level_of_one)
         return dataclasses.replace(super().task(layout, x_hat), law=wide, shifts=shifts.reshape(-1))
 
 
 @dataclass(frozen=True, eq=False)
 class OwnClip(Selector):
-    """The encoder with a clip that is the root mean square of the image's own residuals."""
+    """A broken encoder whose clip is the root mean square of the image's own residuals."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
-        """The scoring task: what reaches that clip has the largest tilt, as always."""
-        own = layout.arithmetic
-        private = own.levels(SIGNAL_OF_PIXEL)[self.pixels[:, layout.chunks.order]] - own.centres(x_hat.numpy())
+        """Return the scoring task, in which residuals at that clip get the largest tilt."""
+        arithmetic = layout.arithmetic
+        private = arithmetic.levels(SIGNAL_OF_PIXEL)[self.pixels[:, layout.chunks.order]] - arithmetic.centres(
+            x_hat.numpy()
+        )
         clip = np.sqrt(np.mean(np.square(private.astype(np.float64)), axis=1, keepdims=True))
-        shifts = np.rint(own.limit * np.clip(private / np.maximum(clip, 1.0), -1, 1)).astype(np.int32)
+        shifts = np.rint(arithmetic.limit * np.clip(private / np.maximum(clip, 1.0), -1, 1)).astype(np.int32)
         return dataclasses.replace(super().task(layout, x_hat), shifts=shifts.reshape(-1))
 
 
 def constant_below(high: Any, low: Any) -> tuple[Any, Any]:
-    """Half of the total (two limbs), whatever the private bytes are."""
+    """Return half of a total (high and low limb) instead of a random integer below it."""
     one = np.uint64(1)
     return high >> one, (low >> one) | ((high & one) << np.uint64(63))
 
 
 def constant_bytes(count: int) -> bytes:
-    """Half of 2^64 again and again."""
+    """Return the integer 2^63 again and again instead of private bytes."""
     return np.full(-(-count // 8), 1 << 63, np.uint64).tobytes()[:count]
 
 
 def scaled_scores(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
-    """The exact draw from scores that are 15 % too large."""
+    """Draw by the exact selection from scores that are 15 % too large."""
     scores = np.rint(TOO_STEEP * np.asarray(on.scores(task))).astype(np.int32)
     return selection.select(scores, task.fraction_bits)
 
@@ -198,21 +205,21 @@ def scaled_shifts(code: Pairs, scored: scoring.Candidates) -> Indices:
 
 
 def _uniform24(count: int) -> Floats:
-    """Private uniforms of 24 bits."""
+    """Return private uniform numbers of 24 bits."""
     words = np.frombuffer(randomness.private_bytes(4 * count), np.uint32)
     return ((words >> np.uint32(32 - FLOAT_BITS)) + 0.5) / (1 << FLOAT_BITS)
 
 
 def gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
-    """The index of the largest score plus Gumbel noise, all in float32."""
+    """Draw the index of the largest score plus Gumbel noise, computed in float32."""
     scores = np.asarray(on.scores(task))
     noise = (-np.log(-np.log(_uniform24(scores.size)))).astype(np.float32).reshape(scores.shape)
-    found: Indices = np.argmax((scores * _nat(task)).astype(np.float32) + noise, axis=1)
-    return found
+    indices: Indices = np.argmax((scores * _nat(task)).astype(np.float32) + noise, axis=1)
+    return indices
 
 
 def logistic(code: Pairs, scored: Scored) -> Indices:  # noqa: ARG001
-    """The sign of twice the tilt plus logistic noise, all in float32: the bits of pairs, were it exact."""
+    """Draw the bits of pairs as the sign of twice the tilt plus logistic noise, computed in float32."""
     shifts, nat = scored.shifts(), math.log(2) * 2.0**-scored.fraction_bits
     uniforms = _uniform24(len(shifts))
     noise = np.log(uniforms / (1 - uniforms)).astype(np.float32)
@@ -225,11 +232,14 @@ _charge = Pairs.charge
 
 
 def bounded_range(code: Pairs, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
-    """The price of pairs with ρ = ε²/8, as if their loss ranged over ε only."""
+    """Return the price of pairs with ρ = ε²/8, which would hold if their losses spanned no more than ε."""
     pure = _charge(code, moved, touched, apart).epsilon
     return Cost(pure, touched * (pure / touched) ** 2 / 8)
 
 
 def slope_of_clip(record: Sensitivity, change: int) -> int:
-    """Units that a small change moves, as its share of the sensitivity: too few, where there is a clip."""
+    """Return how far a small change can move a shift, wrongly as a share of the sensitivity.
+
+    Where there is a clip, this is too little.
+    """
     return min(record.sensitivity, -(-(record.sensitivity + 2) * change // LEVELS))

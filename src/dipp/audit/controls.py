@@ -31,31 +31,32 @@ from dipp.core.units import Cells
 
 
 class Plant(NamedTuple):
-    """A mistake that is planted in the project's own code while a control runs (`setting.replaced`)."""
+    """A mistake that replaces a function of the project's own code while a control runs (`setting.replaced`)."""
 
     owner: Any
-    """The module or class."""
+    """The module or class of the function."""
     name: str
-    """What is replaced in it."""
+    """Name of the function."""
     value: Callable[..., Any]
+    """The broken function that replaces it."""
 
 
 @dataclass(frozen=True)
 class Controls:
-    """Mistakes by name, and by the audit that must catch them."""
+    """Mistakes by name, grouped by the audit that must catch them."""
 
     releases: Mapping[str, Encoder] = field(default_factory=dict)
     """Broken encoders that the black-box audit must catch."""
     comparisons: Mapping[str, tuple[type[Selector], LogLaw]] = field(default_factory=dict)
-    """Broken encoders (a selector, and the law of its indices) that the exact audit must catch."""
+    """Broken encoders that the exact audit must catch: each a selector and the law of its indices."""
     laws: Mapping[str, Plant] = field(default_factory=dict)
     """Mistakes in the real encoder that the law audit must catch."""
     claims: Mapping[str, Plant] = field(default_factory=dict)
-    """Mistakes in the accounting: the exact audit must find that the real encoder exceeds what is claimed with them."""
+    """Mistakes in the accounting: the exact audit must observe that the real encoder exceeds their claim."""
 
     def __or__(self, other: Controls) -> Controls:
-        """The controls of both."""
-        names = [one.name for one in dataclasses.fields(self)]
+        """Return the controls of both."""
+        names = [group.name for group in dataclasses.fields(self)]
         return Controls(*({**getattr(self, name), **getattr(other, name)} for name in names))
 
 
@@ -66,6 +67,7 @@ ALWAYS = Controls(
     },
     laws={"private bytes from a known seed": Plant(randomness, "private_bytes", np.random.default_rng(0).bytes)},
 )
+"""Controls for every coding."""
 SEARCHED = Controls(
     releases={
         "candidates from the realised divergence": broken.encoder(broken.realised_kl),
@@ -78,7 +80,7 @@ SEARCHED = Controls(
         "Gumbel noise in float32": Plant(scoring, "select", broken.gumbel),
     },
 )
-"""Controls for codes that search."""
+"""Controls for codes that search among candidates."""
 PAIRED = Controls(
     laws={
         "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
@@ -89,7 +91,7 @@ PAIRED = Controls(
 )
 """Controls for pairs."""
 STEPPED = Controls(comparisons={"pixels not clamped": (broken.Unclamped, log_law)})
-"""Controls for steps along timesteps. (A clip bounds the shifts of any pixel.)"""
+"""Controls for steps along timesteps. (Where shifts are clipped, the clip bounds the shift of any pixel value.)"""
 CLIPPED = Controls(
     releases={
         "a group chosen by the picture": broken.encoder(broken.own_group),
@@ -122,31 +124,43 @@ CELLULAR = Controls(
         "ties broken by another cell": (misasked.TiedByNext, log_law),
     },
 )
-"""Controls for cells: mistakes that let other cells have a part."""
+"""Controls for cells: mistakes that let other cells influence an answer."""
 
 
 OF_CODES = {Flat.name: SEARCHED, StepLimited.name: SEARCHED, Pairs.name: PAIRED}
-"""Mistakes that can be made with each code."""
+"""Mistakes that can be made with each code, by its name."""
 OF_STEPS = {Step.kind: STEPPED, SensingStep.kind: CLIPPED, Question.kind: ASKED}
-"""Mistakes that can be made with each kind of steps."""
+"""Mistakes that can be made with each kind of steps, by its name."""
 OF_UNITS = {Cells.kind: CELLULAR}
-"""Mistakes that can be made with each kind of units."""
+"""Mistakes that can be made with each kind of units, by its name."""
 
 
 def controls_of(subject: Subject) -> Controls:
-    """Return all mistakes that can be made with what is audited."""
-    own = (
+    """Return all mistakes that can be made with a coding.
+
+    Args:
+        subject: The coding, kind of steps and unit that are audited.
+    """
+    groups = (
         OF_CODES.get(subject.coding.code.name),
         OF_STEPS.get(subject.kind),
         OF_UNITS.get(subject.unit.kind),
     )
-    return functools.reduce(operator.or_, (one for one in own if one is not None), ALWAYS)
+    return functools.reduce(operator.or_, (group for group in groups if group is not None), ALWAYS)
 
 
 def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:
-    """A grey pair for which the last number that `encode` releases (of bits, say) differs, if there is one.
+    """Return a grey pair for which the last number that an encoder releases differs, if there is one.
 
     Such a number is a function of the image: at a grey level where it jumps, a single pixel decides it.
+
+    Args:
+        encode: A broken encoder, whose last released number (of bits, for example) depends on the image.
+        chain: The chain to encode with.
+        number: Seed of the choice of the pixel.
+
+    Returns:
+        Two images as rows of coordinates.
     """
     pairs = [grey_pair(chain, np.random.default_rng(number), level) for level in np.arange(0, 255, 0.25).tolist()]
     first, second = (encode(chain, np.stack(images))[:, -1] for images in zip(*pairs, strict=True))

@@ -1,9 +1,9 @@
-"""The exact audit: kinds of neighbouring images, their exact losses and divergences, and what is claimed of them.
+"""The exact audit: kinds of neighbouring images, their exact losses and divergences, and the claims about them.
 
 | kind | images | what for |
 |---|---|---|
-| random | noise; a pixel takes another value | what is usual |
-| extreme | black and white; a pixel goes from black to white | what is usual at worst |
+| random | noise; a unit takes other values | what is usual |
+| extreme | black and white; a unit goes from black to white | what is usual at worst |
 | balanced | the dearest pixel goes from black to white, and no candidate is favoured | comes closest to ρ |
 | adversarial | the same, and the other pixels favour a candidate | comes closest to ε, or the audit is broken |
 | small | the same for a small change, where the clip lets all of it through | what `Certificate.between` claims |
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 ATTEMPTS, SMALL_ATTEMPTS = 4, 2
-"""Attempts at making an adversarial pair and a small one: the first knows no predictions yet."""
+"""Attempts at making an adversarial pair, and at making a small pair. The first attempt knows no predictions yet."""
 SMALL = 8
-"""Levels, of 255, by which each channel of a pixel changes in small pairs."""
+"""Grey levels by which each channel of a pixel changes in small pairs."""
 NEARLY = 0.99
-"""Share of the claim that adversarial pairs must reach, or the audit itself is broken."""
+"""Share of the claim that adversarial pairs must reach; otherwise the audit itself is broken."""
 
 
 @dataclass(frozen=True)
@@ -41,31 +41,41 @@ class Exact:
     """The exact audit of one kind of pairs. Losses and ε are in nats, per unit."""
 
     kind: str
+    """Kind of the pairs: random, extreme, balanced, adversarial or small."""
     claimed: float
+    """The claimed ε."""
     observed: tuple[float, ...]
-    """Sum of the largest losses of the selections, for each pair."""
+    """Sum over the selections of the largest loss, for each pair."""
     attained: tuple[float, ...]
     """Loss of the outcomes that were really released, for each pair."""
     claimed_rho: float
+    """The claimed ρ of zero-concentrated differential privacy."""
     rho: tuple[float, ...]
-    """Largest ratio of a Rényi divergence to its order, for each pair; at most ρ is claimed."""
+    """Largest ratio of a Rényi divergence to its order, for each pair; it must not exceed the claimed ρ."""
     draws: int
     """Number of draws with known bytes."""
     wrong: int
-    """How many of those draws differed from the exact ones."""
+    """Number of those draws that differed from the exact ones."""
 
     @classmethod
     def of(cls, kind: str, claimed: float, claimed_rho: float, compared: Sequence[Comparison]) -> Exact:
-        """Gather the comparisons of one kind of pairs."""
+        """Gather the comparisons of one kind of pairs.
+
+        Args:
+            kind: Kind of the pairs.
+            claimed: The claimed ε.
+            claimed_rho: The claimed ρ.
+            compared: A comparison for each pair.
+        """
         return cls(
             kind,
             claimed,
-            tuple(one.bound for one in compared),
-            tuple(one.attained for one in compared),
+            tuple(comparison.bound for comparison in compared),
+            tuple(comparison.attained for comparison in compared),
             claimed_rho,
-            tuple(float(np.max(one.divergences / ORDERS)) for one in compared),
-            sum(one.draws for one in compared),
-            sum(one.wrong for one in compared),
+            tuple(float(np.max(comparison.divergences / ORDERS)) for comparison in compared),
+            sum(comparison.draws for comparison in compared),
+            sum(comparison.wrong for comparison in compared),
         )
 
     @property
@@ -92,17 +102,28 @@ class Exact:
         return max(self.attained) >= NEARLY * self.claimed
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as a dictionary for JSON."""
-        found = {"ratio": self.ratio, "observed": max(self.observed), "claimed": self.claimed}
-        found |= {"attained": max(self.attained), "pairs": len(self.observed)}
+        """Return the result as a dictionary for JSON."""
+        losses = {"ratio": self.ratio, "observed": max(self.observed), "claimed": self.claimed}
+        losses |= {"attained": max(self.attained), "pairs": len(self.observed)}
         rho = {"ratio": self.rho_ratio, "observed": max(self.rho), "claimed": self.claimed_rho, "orders": ORDERS}
-        return found | {"rho": rho, "draws": self.draws, "wrong": self.wrong}
+        return losses | {"rho": rho, "draws": self.draws, "wrong": self.wrong}
 
 
 def audit(
     plan: Plan, geometry: Geometry, pairs: int, adversaries: int, denoiser: Denoiser | None = None
 ) -> list[Exact]:
-    """Audit `pairs` pairs of each of the first two kinds, and `adversaries` of the others, each with its own seed."""
+    """Compute the exact losses of pairs of each kind, each pair with a public seed of its own.
+
+    Args:
+        plan: The plan to encode with.
+        geometry: Size of the images.
+        pairs: Number of random and of extreme pairs.
+        adversaries: Number of balanced, of adversarial and of small pairs.
+        denoiser: The denoiser of the plan; by default the simple public one of `setting`.
+
+    Returns:
+        The results: random, extreme, balanced, adversarial, small.
+    """
     claimed = Certificate.of(plan, geometry)
     black, grey = (np.full((1, 1, geometry.channels), level, np.uint8) for level in (0, SMALL))
     epsilon, rho, between = claimed.epsilon, claimed.rho, claimed.between(black, grey)
@@ -118,12 +139,12 @@ def audit(
 
 
 def _attack(chain: Chain, claimed: float, change: int = LARGEST, attempts: int = ATTEMPTS) -> Comparison:
-    """The adversarial pair of largest loss out of a few, each made with the predictions that the one before met."""
-    predictions, found = None, []
+    """Return the largest loss of a few adversarial pairs, each made with the predictions that the previous pair met."""
+    predictions, comparisons = None, []
     for number in range(attempts):
         pair = adversarial_pair(chain, np.random.default_rng(number), predictions=predictions, change=change)
-        found.append(compare(chain, pair, follow=True))
-        if found[-1].attained >= NEARLY * claimed:
+        comparisons.append(compare(chain, pair, follow=True))
+        if comparisons[-1].attained >= NEARLY * claimed:
             break
-        predictions = found[-1].predictions
-    return max(found, key=lambda one: one.attained)
+        predictions = comparisons[-1].predictions
+    return max(comparisons, key=lambda comparison: comparison.attained)

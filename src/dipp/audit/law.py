@@ -1,11 +1,11 @@
 """The law audit: whether the indices that the encoder really draws have the law that the exact audit assumes.
 
 The encoder encodes one image many times, with a fixed public seed and with its real private randomness; a χ² test
-compares how often each outcome came with its exact probability. An outcome is all that a step releases: an index or,
-with pairs, the bits of a few coordinates. The image is chosen so that the mass lies on many outcomes, and on some more
-than on others: −ln P has a large mean and a large variance under P. Then a draw that is constant or reused stands out,
-and so do scores that are scaled before the draw. Counts cannot show everything, for example a generator with a known
-seed, or noise of 24 bits. Draws with known bytes show these (`likelihood.Comparison`), and are made here as well.
+compares how often each outcome was drawn with its exact probability. An outcome is all that a step releases: an index
+or, with pairs, the bits of a few coordinates. The image is chosen so that the mass lies on many outcomes, and on some
+more than on others: −ln P has a large mean and a large variance under P. Then a draw that is constant or reused stands
+out, and so do scores that are scaled before the draw. Counts cannot show everything, for example a generator with a
+known seed, or noise of 24 bits. Draws with known bytes show these (`likelihood.Comparison`), and are made here as well.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ large as these its tail is right up to a small factor, so that fewer than one au
 LEAST_EXPECTED = 50.0
 """Outcomes whose expected count is below this are counted together."""
 AMPLITUDES = tuple(2.0**-power for power in range(7))
-"""Amplitudes of noise around grey that are tried for the image, relative to the full range."""
+"""Amplitudes of noise around grey, relative to the full range: images of each are tried."""
 FAVOURS = (-6.0, -4.0, -2.0, 0.0, 2.0)
-"""Nats by which further images that are tried favour one candidate, perhaps against the Poisson order."""
+"""Nats by which other tried images favour one candidate; below 0, its rivals in the Poisson order are favoured."""
 SEEDS = 4
 """Number of public seeds, each with an image of its own."""
 
@@ -43,38 +43,51 @@ class Law:
     p: float
     """Smallest tail probability of χ² over the images."""
     images: int
+    """Number of images, each with a public seed of its own."""
     runs: int
     """Number of encodings of each image."""
     draws: int
     """Number of draws with known bytes."""
     wrong: int
-    """How many of those draws differed from the exact ones."""
+    """Number of those draws that differed from the exact ones."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts that the encoder draws by the exact law."""
+        """Whether every count and every draw is consistent with the exact law."""
         return self.p >= FALSE_ALARM / self.images and not self.wrong
 
 
 def tail(counts: Floats, probabilities: Floats) -> float:
-    """The probability that χ² is at least as large as for these counts, if the given probabilities are true."""
+    """Return the probability of a χ² at least as large as that of given counts, if the probabilities are true.
+
+    Args:
+        counts: How often each outcome was drawn, float64 (outcomes,).
+        probabilities: The exact probability of each outcome, float64 (outcomes,).
+    """
     expected = probabilities * counts.sum()
     rare = expected < LEAST_EXPECTED
     # All rare outcomes make one cell; if that is still too small, it joins the smallest of the others.
     cells = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
     if len(cells[1]) > 1 and cells[1][-1] < LEAST_EXPECTED:
         smallest = int(np.argmin(cells[1][:-1]))
-        for one in cells:
-            one[smallest] += one[-1]
-        cells = [one[:-1] for one in cells]
+        for values in cells:
+            values[smallest] += values[-1]
+        cells = [values[:-1] for values in cells]
     seen, due = cells
     return float(special.chdtrc(len(due) - 1, np.sum((seen - due) ** 2 / due))) if len(due) > 1 else 1.0
 
 
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
-    """The image that makes the smaller of the mean and the variance of −ln P (of a step) as large as possible.
+    """Return the tried image with the largest spread: the smaller of the mean and the variance of −ln P of a step.
 
     Noise around grey is tried at several amplitudes, and images that favour a candidate.
+
+    Args:
+        chain: A chain of one step.
+        generator: Generator of the noise.
+
+    Returns:
+        A row of coordinates, uint8.
     """
     noise = generator.uniform(-1, 1, chain.geometry.coordinates)
     images = [to_levels(amplitude * noise).astype(np.uint8) for amplitude in AMPLITUDES]
@@ -89,7 +102,13 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
 
 
 def audit(subject: Subject, epsilon: float, runs: int) -> Law:
-    """Audit at about ε: count the outcomes of some images, each encoded `runs` times, and draw with known bytes."""
+    """Audit a coding at about ε: count the outcomes of encodings, and make draws with known bytes.
+
+    Args:
+        subject: The audited coding, kind of steps and unit.
+        epsilon: ε of the unit.
+        runs: Number of encodings of each image.
+    """
     plan, geometry = single_step(subject, epsilon)
     tails, draws, wrong = [], 0, 0
     for number in range(SEEDS):
@@ -98,7 +117,7 @@ def audit(subject: Subject, epsilon: float, runs: int) -> Law:
         law = np.exp(first_law(chain, image))
         outcomes = numbers(chain, blackbox.repeat(blackbox.encoder, chain, image, runs))
         tails.append(tail(np.bincount(outcomes, minlength=len(law)).astype(np.float64), law))
-        # An image that differs everywhere: every chunk is drawn with known bytes.
+        # The other image differs in every pixel, so that every chunk is drawn with known bytes.
         met = compare(chain, (image, 255 - image))
         draws, wrong = draws + met.draws, wrong + met.wrong
     return Law(min(tails), SEEDS, runs, draws, wrong)

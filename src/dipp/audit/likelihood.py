@@ -30,25 +30,34 @@ from dipp.core.plan import Plan
 from dipp.core.steps import Question, SensingStep, Step
 
 LogLaw = Callable[[Outcomes], Floats]
-"""The outcomes of a chunk → ln P[K = k]."""
+"""A function from the outcomes of a chunk to ln P[K = k] of each outcome k."""
 
 ORDERS = (1 + 2.0**-6, 1.5, 2.0, 4.0, 16.0)
-"""Orders of the Rényi divergences. Those of pairs come closest to their ρ near order 1."""
+"""Orders of the Rényi divergences. The divergences of pairs come closest to their ρ near order 1."""
 
 
 def log_law(chunk: Outcomes) -> Floats:
-    """ln P[K = k] as it is."""
+    """Return ln P[K = k] of each outcome k of a chunk, as the code states it."""
     return chunk.log_law()
 
 
 def renyi(first: Floats, second: Floats, order: float) -> float:
-    """The Rényi divergence of two laws that are given as ln P: the larger one of the two directions."""
+    """Return the larger of the two Rényi divergences between two laws, one for each direction.
+
+    Args:
+        first: ln P of each outcome, float64.
+        second: ln Q of each outcome, of the same length.
+        order: Order of the divergence, above 1.
+
+    Returns:
+        Nats.
+    """
     pairs = ((first, second), (second, first))
     return max(float(special.logsumexp(order * p + (1 - order) * q)) for p, q in pairs) / (order - 1)
 
 
 class KnownBytes:
-    """Replaces `os` in `core.randomness`: hands out known bytes, and notices if others are asked for."""
+    """A replacement of `os` in `core.randomness` that gives known bytes, and notices if more are requested."""
 
     def __init__(self, content: bytes) -> None:
         self._rest = content
@@ -56,26 +65,29 @@ class KnownBytes:
         self.asked_for_more = False
 
     def urandom(self, count: int) -> bytes:
-        """The next known bytes, and noise if the encoder asks for more than the exact draws take."""
-        found, self._rest = self._rest[:count], self._rest[count:]
-        self.asked_for_more |= len(found) < count
-        return found + self._beyond.bytes(count - len(found))
+        """Return the next known bytes, and noise if more are requested than exact draws take."""
+        known, self._rest = self._rest[:count], self._rest[count:]
+        self.asked_for_more |= len(known) < count
+        return known + self._beyond.bytes(count - len(known))
 
     @property
     def used_up(self) -> bool:
-        """Whether exactly the known bytes were asked for, neither fewer nor more."""
+        """Whether exactly the known bytes were requested, neither fewer nor more."""
         return not self._rest and not self.asked_for_more
 
 
 @dataclass(eq=False)
 class Comparison:
-    """A `chain.Choose` that encodes the image x and compares it, in every selection, with its neighbour x'."""
+    """A `chain.Choose` that encodes an image x and compares it, in every selection, with its neighbour x'."""
 
     first: Selector
+    """The encoder of x."""
     second: Selector
+    """The encoder of x'."""
     follow: bool = False
-    """Whether to go on with the outcome of largest loss instead of the drawn outcome."""
+    """Whether to continue with the outcome of largest loss instead of the drawn outcome."""
     law: LogLaw = log_law
+    """The law of the indices that is compared."""
     bound: float = 0.0
     """Sum over the selections of the largest |loss| of any outcome."""
     attained: float = 0.0
@@ -85,19 +97,19 @@ class Comparison:
     draws: int = 0
     """Number of indices that were drawn with known bytes: two for each selection in which the images differ."""
     wrong: int = 0
-    """How many of those had wrong bin sums, used the bytes wrongly, or gave a wrong index."""
+    """Number of those draws with wrong bin sums, a wrong use of the bytes, or a wrong index."""
     predictions: list[NDArray[np.float32]] = field(default_factory=list)
-    """x̂0 of the coordinates that each step touches, which the adversary sees as well."""
+    """x̂0 of the coordinates that each step touches. The adversary sees these, too."""
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        """Indices of x by the encoder's own code; adds up the losses of the chunks in which the two images differ."""
+        """Encode a step of x by the encoder's own code, and add up the losses of the chunks in which x' differs."""
         self.predictions.append(x_hat[0].numpy())
         indices = self.first(layout, x_hat)
         if not layout.chunks.count:
             return indices
         met: dict[int, Outcomes] = {}
         for chunk, both in DIFFERING[self.first.plan.kind](self.first, self.second, layout, x_hat):
-            met[chunk], laws = both[0], [self.law(one) for one in both]
+            met[chunk], laws = both[0], [self.law(outcomes) for outcomes in both]
             # Outcomes that are impossible for both images reveal nothing.
             possible = np.isfinite(laws[0]) | np.isfinite(laws[1])
             losses = np.where(possible, laws[0], 0.0) - np.where(possible, laws[1], 0.0)
@@ -113,13 +125,13 @@ class Comparison:
         """Encode x again with known bytes, and compare bin sums and indices of the given chunks with the exact ones.
 
         The integers in the bytes are the last of one share and the first of the next: if the encoder's shares differed
-        from the exact ones by a single integer there, an index would be another.
+        from the exact shares by a single integer there, an index would be another.
         """
         if not met:
             return
         generator, (first, *_) = np.random.default_rng(self.draws), met.values()
         on = scoring.backend(self.first.device)
-        edges = {chunk: one.edge(int.from_bytes(generator.bytes(24), "little")) for chunk, one in met.items()}
+        edges = {chunk: outcomes.edge(int.from_bytes(generator.bytes(24), "little")) for chunk, outcomes in met.items()}
         for side in (-1, 0):
             integers = [edges[chunk] + side if chunk in met else 0 for chunk in range(layout.chunks.count)]
             known = KnownBytes(b"".join(map(first.private_bytes, integers)))
@@ -127,8 +139,12 @@ class Comparison:
                 indices = self.first(layout, x_hat)[0]
             self.draws += len(met)
             self.wrong += sum(
-                not (known.used_up and indices[chunk] == one.share(integers[chunk]).outcome and one.summed_by(on))
-                for chunk, one in met.items()
+                not (
+                    known.used_up
+                    and indices[chunk] == outcomes.share(integers[chunk]).outcome
+                    and outcomes.summed_by(on)
+                )
+                for chunk, outcomes in met.items()
             )
 
 
@@ -138,7 +154,7 @@ Differing = Iterator[tuple[int, tuple[Outcomes, Outcomes]]]
 
 def _by_shifts(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
     """Compare the integer shifts of two images."""
-    tasks = [one.task(layout, x_hat) for one in (first, second)]
+    tasks = [selector.task(layout, x_hat) for selector in (first, second)]
     plan, on = first.plan, scoring.backend(first.device)
     moved = (tasks[0].shifts != tasks[1].shifts).astype(np.int64)
     for chunk in np.flatnonzero(np.add.reduceat(moved, layout.offsets[:-1])).tolist():
@@ -147,15 +163,15 @@ def _by_shifts(first: Selector, second: Selector, layout: StepLayout, x_hat: tor
 
 
 def _by_blocks(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
-    """Compare the laws of the blocks of two images: a block of one law for both reveals nothing."""
-    ours, theirs = (one.plan.code.outcomes(one.read(layout, x_hat)) for one in (first, second))
+    """Compare the laws of the blocks of two images: a block that has the same law for both reveals nothing."""
+    ours, theirs = (selector.plan.code.outcomes(selector.read(layout, x_hat)) for selector in (first, second))
     for chunk, both in enumerate(zip(ours, theirs, strict=True)):
         if both[0] != both[1]:
             yield chunk, both
 
 
 DIFFERING = {Step.kind: _by_shifts, SensingStep.kind: _by_shifts, Question.kind: _by_blocks}
-"""How two images are compared in a step of each kind."""
+"""The function that compares two images in a step, for each kind of steps."""
 
 
 def compare(
@@ -166,7 +182,18 @@ def compare(
     law: LogLaw = log_law,
     selector: type[Selector] = Selector,
 ) -> Comparison:
-    """Encode the first of two images, given as rows of coordinates, and compare it with the second in every step."""
+    """Encode the first of two images, and compare it with the second in every step.
+
+    Args:
+        chain: The chain to encode with.
+        pair: Two images as rows of coordinates, uint8 (coordinates,).
+        follow: Whether to continue with the outcome of largest loss instead of the drawn outcome. False by default.
+        law: The law of the indices; by default the law that the code states.
+        selector: The encoder; by default the real one.
+
+    Returns:
+        The comparison, with the sums of all steps.
+    """
     first, second = (selector(chain.plan, chain.seed, image[None], "cpu") for image in pair)
     comparison = Comparison(first, second, follow, law)
     chain.run([0], comparison)
@@ -174,28 +201,50 @@ def compare(
 
 
 def scored(plan: Plan, layout: StepLayout, task: scoring.ScoringTask, on: scoring.Backend) -> scoring.Candidates:
-    """Return the candidates of a task as the code of a plan draws from them."""
+    """Return the candidates of a scoring task as the code of a plan draws from them.
+
+    Args:
+        plan: The plan, which names the code.
+        layout: The step that is encoded.
+        task: Shifts and chunks to score.
+        on: The backend that computes the scores.
+    """
     return scoring.Candidates(task, lambda: on, plan.terms(layout.step))
 
 
 def first_law(chain: Chain, image: Pixels) -> Floats:
-    """ln P of everything that a chain's first step releases, for an image given as a row of coordinates.
+    """Return ln P of each possible release of a chain's first step.
 
     A step of several chunks has the outcomes that `numbers` counts: it must have few of them.
+
+    Args:
+        chain: The chain to encode with.
+        image: A row of coordinates, uint8.
+
+    Returns:
+        float64 (outcomes,).
     """
-    selector, found = Selector(chain.plan, chain.seed, image[None], "cpu"), []
+    selector, laws = Selector(chain.plan, chain.seed, image[None], "cpu"), []
 
     def choose(layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         chunks = chain.plan.code.outcomes(selector.read(layout, x_hat))
         # Given the image, chunks are drawn independently of each other.
-        found.append(functools.reduce(np.add.outer, [one.log_law() for one in chunks]).reshape(-1))
+        laws.append(functools.reduce(np.add.outer, [outcomes.log_law() for outcomes in chunks]).reshape(-1))
         return np.zeros((1, layout.chunks.count), np.int64)
 
     chain.run([0], choose, 1)
-    return found[0]
+    return laws[0]
 
 
 def numbers(chain: Chain, indices: Indices) -> Indices:
-    """The number of each outcome of a chain of one step among all of them, from a row of indices for each image."""
+    """Return the number of each release of a chain of one step, among all possible releases.
+
+    Args:
+        chain: A chain of one step.
+        indices: A row of indices for each image, int64 (images, chunks).
+
+    Returns:
+        int64 (images,), in the order of `first_law`.
+    """
     chunks, candidates = indices.shape[1], chain.plan.steps[0].candidates
     return np.asarray(np.ravel_multi_index(tuple(indices.T), (candidates,) * chunks), np.int64)

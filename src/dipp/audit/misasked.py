@@ -1,7 +1,8 @@
-"""Questions that are asked wrongly, each by one of the mistakes that void a certificate. `controls` says which apply.
+"""Questions that are asked wrongly: each makes a mistake that voids a certificate. `controls` says which apply.
 
-None of this can be reached from the codec. Selectors read the private pixels as the real encoder does, and then let a
-block depend on more than its unit, or a public number on the picture; the others draw or charge wrongly.
+Nothing here can be reached from the codec. The broken encoders read the private pixels as the real encoder does, and
+then let a block depend on more than its unit, or a public number on the picture; other functions draw or charge
+wrongly.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from dipp.core.price import Cost
 from dipp.scoring.blocks import Blocks
 
 MORE = 3
-"""How many more candidates count as the nearest ones, for a light picture."""
+"""Number of additional candidates that count as the nearest ones if the picture is light."""
 STEEP = 1.15
 """Factor by which the heavy weight is too large."""
 LEVELS = 4
-"""Levels that scores are rounded to, so that many are equal."""
+"""Scale at which scores are rounded, so coarsely that many are equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Unrecorded(Selector):
-    """An encoder that hides its draws from its recorder, which would refuse most of these mistakes."""
+    """A broken encoder that hides its draws from its recorder, which would refuse most of these mistakes."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, whose draws are written down where nobody looks."""
+        """Return the blocks, with a tally that nobody reads."""
         return replace(super().blocks(layout, x_hat), tally=Tally())
 
     def _record_draws(self, layout: StepLayout) -> None:
@@ -44,7 +45,7 @@ class Unrecorded(Selector):
 
 @dataclass(frozen=True, eq=False)
 class OwnCount(Unrecorded):
-    """m depends on the picture."""
+    """A broken encoder whose m, the number of nearest candidates, depends on the picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks, with more nearest candidates if the picture is light."""
@@ -54,7 +55,7 @@ class OwnCount(Unrecorded):
 
 @dataclass(frozen=True, eq=False)
 class OwnEpsilon(Unrecorded):
-    """ε of a draw depends on the picture."""
+    """A broken encoder whose ε of a draw depends on the picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks, with a larger heavy weight if the picture is light."""
@@ -64,7 +65,7 @@ class OwnEpsilon(Unrecorded):
 
 @dataclass(frozen=True, eq=False)
 class NextCell(Unrecorded):
-    """The score of a block reads the next one, too."""
+    """A broken encoder in which the score of a block also reads the next block."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks, each with the content of the next one added."""
@@ -74,7 +75,7 @@ class NextCell(Unrecorded):
 
 @dataclass(frozen=True, eq=False)
 class Normalised(Unrecorded):
-    """Contents are standardised over the picture."""
+    """A broken encoder that standardises contents over the picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
         """Return the blocks, less the mean of all, over their deviation."""
@@ -98,14 +99,15 @@ class TiedBlocks(Blocks):
 
 @dataclass(frozen=True, eq=False)
 class TiedByNext(Unrecorded):
-    """Ties are broken by another cell."""
+    """A broken encoder that breaks ties by the content of another cell."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the same blocks, ranked so."""
+        """Return the blocks, with ties broken by the next block."""
         return TiedBlocks(**vars(super().blocks(layout, x_hat)))
 
 
 def _light(asked: Blocks) -> bool:
+    """Return whether the picture is lighter than predicted."""
     return bool(asked.content.sum() > 0)
 
 
@@ -113,13 +115,13 @@ def own_candidates(code: Code, layout: StepLayout, asked: Any) -> Releases:
     """Draw among half of the candidates if the picture is dark."""
     images = len(layout.sources)
     halved = replace(asked, candidates=asked.candidates[: len(asked.candidates) // 2], tally=Tally())
-    every, half = (code.draw(one).reshape(images, -1) for one in (asked, halved))
+    every, half = (code.draw(blocks).reshape(images, -1) for blocks in (asked, halved))
     light = asked.content.reshape(images, -1).sum(axis=1) > 0
     return np.where(light[:, None], every, half)
 
 
 def shared_integer(code: Code, layout: StepLayout, asked: Any) -> Releases:  # noqa: ARG001
-    """Draw all blocks of a picture by one private integer."""
+    """Draw all blocks of a picture with the same private integer."""
     law: Weights = asked.terms
     images = len(layout.sources)
     drawn = np.frombuffer(randomness.private_bytes(8 * images), np.uint64) % np.uint64(law.total)
@@ -137,5 +139,5 @@ def steep_draw(code: Closest, asked: Any) -> Indices:
 
 
 def one_draw(code: Closest, terms: Weights, *arguments: Any, **options: Any) -> Cost:  # noqa: ARG001
-    """Return the price of one draw, however many the unit takes part in."""
+    """Return the price of one draw, although the unit may take part in several."""
     return Cost(terms.epsilon, terms.rho)

@@ -1,14 +1,14 @@
 """Neighbours: pairs of images that differ in one unit, from harmless ones to those that an adversary would choose.
 
-Images are rows of coordinates, pixel·C + channel.
+Images are rows of coordinates; the number of a coordinate is pixel·C + channel.
 
 **Why adversarial pairs reach the claim.** *Codes that search:* ln P[k | x]/P[k | x'] is the change of u_k less the
 change of ln Σ exp u. If the other pixels favour one candidate j so much that it has nearly all the mass, the sum
 changes as u_j does. Let the pixel change u_j by −s and u_k by +s: the loss is nearly 2s, all that is claimed. *Pairs:*
-a coordinate is a chunk of its own, and no other pixel plays a part; black and white are at the two ends of the clip.
+each coordinate is a chunk, and no other pixel influences it; black and white are at the two ends of the clip.
 
 *Clipped shifts* move by all of 2M only if the prediction leaves room for it on both sides, |c| ≤ A(1) − M. So the
-adversary takes the pixel whose predictions leave most room, of those that pay most.
+adversary takes the pixel whose predictions leave most room, among the dearest pixels.
 
 *Small changes* lose most below the upper end of the clip: there the whole change counts, and there the − of a pair is
 least likely.
@@ -34,41 +34,66 @@ from dipp.core.signal import SIGNAL_OF_PIXEL, to_levels
 from dipp.core.steps import Question, SensingStep, Step
 
 Pixels = NDArray[np.uint8]
+"""uint8: an image as a row of coordinates, or several such rows."""
 Predictions = Sequence[NDArray[np.float32]]
-"""x̂0 of the coordinates that each step touches."""
+"""x̂0 of the coordinates that each step touches, for each step."""
 
 LARGEST = 255
 """Grey levels from black to white."""
 SPARE = 9.0
-"""Nats by which an adversarial image favours its candidate beyond need, so that the others keep e^−9 of the mass."""
+"""Nats by which an adversarial image favours its candidate beyond need, so that all others together keep e^−9 of the
+mass."""
 BALANCED = -9.0
-"""Nats by which balanced pairs favour a candidate: in effect not at all."""
+"""Nats by which balanced pairs favour a candidate: negative, so that no candidate is favoured."""
 UNCERTAIN, DOUBT = 0.3, 0.1
-"""Possible error of a guess of x̂0, which is not known when an adversarial image is made: without predictions of an
-earlier encoding, and with them."""
+"""Possible errors of a guess of x̂0, which is not known when an adversarial image is made: without the predictions of
+an earlier encoding, and with them."""
 
 
 def random_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """An image of noise, and the same image with other values in one unit."""
+    """Return an image of noise, and the same image with other values in one unit.
+
+    Args:
+        chain: A chain, whose plan and geometry name the units.
+        generator: Generator of the noise and of the unit.
+
+    Returns:
+        Two rows of coordinates, uint8.
+    """
     x = generator.integers(0, 256, chain.geometry.coordinates, np.uint8)
-    y, place = x.copy(), _unit(chain, generator)
-    y[place] = generator.integers(0, 256, len(place), np.uint8)
+    y, unit = x.copy(), _unit(chain, generator)
+    y[unit] = generator.integers(0, 256, len(unit), np.uint8)
     return x, y
 
 
 def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """A black, a white or a randomly mixed image, in which one unit goes from black to white."""
+    """Return a black, white or randomly mixed image with one unit black, and the same image with that unit white.
+
+    Args:
+        chain: A chain, whose plan and geometry name the units.
+        generator: Generator of the image and of the unit.
+
+    Returns:
+        Two rows of coordinates, uint8.
+    """
     light = generator.choice([0.0, 0.5, 1.0])
     x = np.where(generator.random(chain.geometry.coordinates) < light, 255, 0).astype(np.uint8)
-    y, place = x.copy(), _unit(chain, generator)
-    x[place], y[place] = 0, 255
+    y, unit = x.copy(), _unit(chain, generator)
+    x[unit], y[unit] = 0, 255
     return x, y
 
 
 def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) -> tuple[Pixels, Pixels]:
-    """A grey image, and the same with one white unit, whose divergence is larger.
+    """Return a grey image, and the same image with one white unit, whose divergence is larger.
 
-    If `level` is not whole, a share of the coordinates has the level below it, and the others the level above.
+    Args:
+        chain: A chain, whose plan and geometry name the units.
+        generator: Generator that chooses the unit.
+        level: Grey level, from 0 to 255; 128 by default. If it is not whole, a share of the coordinates has the level
+            below it, and the others have the level above.
+
+    Returns:
+        Two rows of coordinates, uint8.
     """
     dims = chain.geometry.coordinates
     x = np.floor(level + np.arange(dims) / dims).astype(np.uint8)
@@ -78,14 +103,15 @@ def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) 
 
 
 def _unit(chain: Chain, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Coordinates of a random unit, among those that some step touches."""
+    """Return the coordinates of a random unit, among the units that some step touches."""
     unit = chain.plan.unit
-    grids = [(one, *one.step.grid(unit, chain.geometry)) for one in _layouts(chain)]
-    touched = np.unique(np.concatenate([own.of(one.all_chunks.order, grid) for one, own, grid in grids]))
+    grids = [(layout, *layout.step.grid(unit, chain.geometry)) for layout in _layouts(chain)]
+    touched = np.unique(np.concatenate([own.of(layout.all_chunks.order, grid) for layout, own, grid in grids]))
     return np.flatnonzero(unit.ids(chain.geometry) == generator.choice(touched))
 
 
 def _layouts(chain: Chain) -> list[StepLayout]:
+    """Return the public layout of each step."""
     return [chain.layout(number, [0]) for number in range(len(chain.plan.steps))]
 
 
@@ -96,9 +122,19 @@ def adversarial_pair(
     predictions: Predictions | None = None,
     change: int = LARGEST,
 ) -> tuple[Pixels, Pixels]:
-    """Return images that differ in one unit by `change` levels, as an adversary would choose them for a kind of steps.
+    """Return images that differ in one unit, as an adversary would choose them for a kind of steps.
 
-    `spare` and `predictions` have a part only where other pixels can favour a candidate (`_favoured_pair`).
+    Args:
+        chain: A chain, whose plan names the kind of steps.
+        generator: Generator of the choices that do not matter.
+        spare: Nats by which a candidate is favoured beyond its rivals' chances; by default as many as reach the claim.
+            Questions ignore it.
+        predictions: x̂0 of each step, as an earlier encoding showed it; by default grey is assumed. Questions ignore
+            it.
+        change: Grey levels by which each value of the unit differs; 255 by default.
+
+    Returns:
+        Two rows of coordinates, uint8: the darker one first.
     """
     return ADVERSARIES[chain.plan.kind](chain, generator, spare, predictions, change)
 
@@ -110,11 +146,11 @@ def _noisy_pair(
     predictions: Predictions | None,  # noqa: ARG001
     change: int,
 ) -> tuple[Pixels, Pixels]:
-    """Noise, in which one unit is dark in one image and lighter in the other."""
+    """Return images of the same noise, in which one unit is dark in one image and lighter in the other."""
     dark = generator.integers(0, 256, chain.geometry.coordinates, np.uint8)
-    light, place = dark.copy(), _unit(chain, generator)
-    dark[place] = (LARGEST - change) // 2
-    light[place] = dark[place] + np.uint8(change)
+    light, unit = dark.copy(), _unit(chain, generator)
+    dark[unit] = (LARGEST - change) // 2
+    light[unit] = dark[unit] + np.uint8(change)
     return dark, light
 
 
@@ -125,15 +161,16 @@ def _favoured_pair(
     predictions: Predictions | None,
     change: int,
 ) -> tuple[Pixels, Pixels]:
-    """Return images that differ by `change` levels in the dearest pixel; others favour a candidate in its chunks.
+    """Return images that differ by `change` levels in the dearest pixel, while others favour a candidate in its chunks.
 
     The adversary knows everything that is public: masks, chunks, candidates and the denoiser, whose `predictions` an
     earlier encoding may have shown (None: grey is assumed). Every coordinate serves one step only, so that a single
     image suits all steps; coordinates that are not needed have their predicted value, which favours no candidate.
-    `spare` is the nats by which the candidate is favoured beyond its rivals' chances (None: as reaches the claim).
+    `spare` is the nats by which the candidate is favoured beyond its rivals' chances (None: as many as reach the
+    claim).
     """
     channels, layouts = chain.geometry.channels, _layouts(chain)
-    guesses = predictions or [np.zeros(len(one.chunks.order), np.float32) for one in layouts]
+    guesses = predictions or [np.zeros(len(layout.chunks.order), np.float32) for layout in layouts]
     pixel = _dearest(chain, guesses, generator)
     own = np.arange(channels * pixel, channels * (pixel + 1))
     light = np.full(chain.geometry.coordinates, 128, np.uint8)
@@ -148,7 +185,7 @@ def _favoured_pair(
         return dark, light
     free = np.ones(len(dark), np.bool_)
     free[own] = False
-    # What a guess may be off by matters less for a small change, which is made where it is.
+    # For a small change, the possible error of a guess matters less.
     doubt = (DOUBT if predictions else UNCERTAIN) * change / LARGEST
     for layout, guess in zip(layouts, guesses, strict=True):
         if not layout.chunks.count:
@@ -171,11 +208,16 @@ def _favoured_pair(
 
 
 ADVERSARIES = {Step.kind: _favoured_pair, SensingStep.kind: _favoured_pair, Question.kind: _noisy_pair}
-"""The adversary of each kind of steps."""
+"""The function that makes adversarial pairs, for each kind of steps."""
 
 
 def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """An adversarial pair that favours no candidate: half of the mass goes up, and half goes down."""
+    """Return an adversarial pair that favours no candidate: half of the mass goes up, and half goes down.
+
+    Args:
+        chain: A chain, whose plan names the kind of steps.
+        generator: Generator of the choices that do not matter.
+    """
     return adversarial_pair(chain, generator, BALANCED)
 
 
@@ -185,35 +227,40 @@ def _price(plan: Plan, layout: StepLayout, touched: int = 1) -> float:
 
 
 def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator) -> int:
-    """A pixel that pays most, if each touch is worth the share of its price that the prediction leaves room for."""
+    """Return a pixel that pays most.
+
+    Each touch counts by the share of its price that the prediction leaves room for.
+    """
     channels, pixels = chain.geometry.channels, chain.geometry.pixels
     spent = np.zeros(pixels)
     for layout, guess in zip(_layouts(chain), guesses, strict=True):
-        own, centres = layout.arithmetic, layout.arithmetic.centres(guess)
-        room = own.clipped(own.level_of_one - centres) - own.clipped(-own.level_of_one - centres)
-        worth = _price(chain.plan, layout) * room / own.sensitivity
+        arithmetic, centres = layout.arithmetic, layout.arithmetic.centres(guess)
+        room = arithmetic.clipped(arithmetic.level_of_one - centres) - arithmetic.clipped(
+            -arithmetic.level_of_one - centres
+        )
+        worth = _price(chain.plan, layout) * room / arithmetic.sensitivity
         spent += np.bincount(layout.chunks.order // channels, worth, minlength=pixels)
     return int(generator.choice(np.flatnonzero(spent > spent.max() * (1 - 1e-12))))
 
 
 def _highest(layout: StepLayout, guess: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The highest level of each coordinate whose shift is not clipped; white, where there is no clip."""
-    own = layout.arithmetic
-    largest = own.centres(guess) + own.limit
-    return np.asarray(np.searchsorted(own.levels(SIGNAL_OF_PIXEL), largest, side="right") - 1, np.int64)
+    """Return the highest level of each coordinate whose shift is not clipped; white if there is no clip."""
+    arithmetic = layout.arithmetic
+    largest = arithmetic.centres(guess) + arithmetic.limit
+    return np.asarray(np.searchsorted(arithmetic.levels(SIGNAL_OF_PIXEL), largest, side="right") - 1, np.int64)
 
 
 def _uncertain(
     chain: Chain, layout: StepLayout, image: Pixels, guess: NDArray[np.float32], doubt: float
 ) -> list[scoring.ScoringTask]:
-    """The scoring tasks if x̂0 were darker than guessed by `doubt`, and if it were lighter."""
+    """Return the scoring tasks for an x̂0 that is darker than the guess by `doubt`, and for one that is lighter."""
     selector = Selector(chain.plan, chain.seed, image[None], "cpu")
     guesses = (np.clip(guess[None] + side, -1, 1).astype(np.float32) for side in (-doubt, doubt))
     return [selector.task(layout, torch.from_numpy(x_hat)) for x_hat in guesses]
 
 
 def _scores(task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:
-    """Scores of one chunk of a task."""
+    """Return the scores of one chunk of a task."""
     scores: NDArray[np.int64] = np.asarray(scoring.backend("cpu").scores(task.part(chunk, chunk + 1)), np.int64)[0]
     return scores
 
@@ -226,7 +273,7 @@ def _favouring(
     free: NDArray[np.bool_],
     units: float,
 ) -> tuple[NDArray[np.int64], Pixels]:
-    """Free coordinates of a chunk that raise a candidate's score by `units` together, and the pixel values for that."""
+    """Return free coordinates of a chunk and pixel values that raise a candidate's score by `units` together."""
     arithmetic, part = layout.arithmetic, slice(*layout.chunks.offsets[chunk : chunk + 2])
     coordinates = layout.chunks.order[part]
     streams, offsets = layout.streams[chunk : chunk + 1], np.array([0, len(coordinates)])

@@ -1,6 +1,6 @@
-"""The plot of an audit: observed against claimed loss of a unit; no mark may lie above the line.
+"""The plot of an audit: observed against claimed loss of a unit; no marker may lie above the line.
 
-Losses that are too small for the axis, zero included, are hollow marks on its lower edge.
+Losses that are too small for the axis, zero included, are hollow markers on its lower edge.
 """
 
 from __future__ import annotations
@@ -22,13 +22,20 @@ KINDS = {
     "small": (".", "#41ab5d", "small changes, exact"),
     "black box": ("^", "#d94801", "black box, lower bound"),
 }
+"""Marker, colour and legend of each kind of observation."""
 
 EDGE = 20.0
 """Factor by which the axis reaches below the smallest claim."""
 
 
 def draw(points: Sequence[Observation], output: Path, unit: Unit = PIXEL) -> None:
-    """Draw one panel for each preset, as a PNG, whose axes name the unit of the claims."""
+    """Draw the observations of an audit into a PNG, with one panel for each preset.
+
+    Args:
+        points: Observed and claimed losses.
+        output: The file to write.
+        unit: Unit of the claims, which the axes name; a pixel by default.
+    """
     names = list(dict.fromkeys(point.preset for point in points))
     figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
@@ -40,8 +47,8 @@ def draw(points: Sequence[Observation], output: Path, unit: Unit = PIXEL) -> Non
         for kind, (marker, colour, label) in KINDS.items():
             shown = [point for point in own if point.kind == kind]
             inside = [point for point in shown if point.observed >= edge]
-            places = [point.claimed for point in inside], [point.observed for point in inside]
-            axes.plot(*places, marker, color=colour, markersize=4, label=label)
+            claimed, observed = [point.claimed for point in inside], [point.observed for point in inside]
+            axes.plot(claimed, observed, marker, color=colour, markersize=4, label=label)
             if below := [point.claimed for point in shown if point.observed < edge]:
                 hollow = {"markerfacecolor": "none", "clip_on": False, "label": f"{label}: below the axis"}
                 axes.plot(below, [edge] * len(below), marker, color=colour, markersize=4, **hollow)
@@ -49,8 +56,8 @@ def draw(points: Sequence[Observation], output: Path, unit: Unit = PIXEL) -> Non
         axes.set(xlabel=f"claimed ε per {unit.short}", ylabel=f"observed ε per {unit.short}")
         axes.set_ylim(bottom=edge)
         axes.grid(alpha=0.3)
-    marks = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    columns = min(len(marks), 2 * len(names))
-    figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+    legend = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    columns = min(len(legend), 2 * len(names))
+    figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     with files.atomic(output) as part:
         figure.savefig(part, format="png", dpi=120)

@@ -1,4 +1,4 @@
-"""The setting of an audit: what is audited, plans that need no model, and a simple public denoiser.
+"""The setting of an audit: the audited coding, plans that need no model, and a simple public denoiser.
 
 Claims hold for any denoiser, so the best linear denoiser for independent pixels serves as well as a network.
 """
@@ -34,54 +34,64 @@ if TYPE_CHECKING:
     from dipp.models.evidence import Evidence
 
 CHANNELS = 3
+"""Channels of the images."""
 PASSES, SIDE, INDEX_BITS = 2.5, 64, 8
-"""Passes, side of the images and log2 n of the exact audit. The passes are not whole, and the worst pixel is touched
-three times; n does not enter into ε."""
+"""Passes, side of the images in pixels, and log2 n of the exact audit. The number of passes is not whole, and the worst
+pixel is touched three times; n does not influence ε."""
 SMALL_SIDE, SMALL_BITS = 8, 5
-"""Side of the images and log2 n of the audits that count encodings, if a step touches every pixel."""
+"""Side of the images and log2 n of the audits that count encodings, for steps that touch every pixel."""
 PAIRS_SIDE, SMALL_PAIRS_SIDE = 16, 2
-"""The sides for pairs. Other pixels play no part there, and each touched one doubles the outcomes that are counted."""
+"""Both sides for pairs. Other pixels do not influence a pair, and each touched pixel doubles the outcomes to count."""
 VARIANCE = 0.25
 """Variance v of the pixels that the simple denoiser assumes."""
 CLIP, GAIN = (float(np.float32(value)) for value in (0.3, 0.01))
 """Clip and SNR gain of sensing steps: so small that predictions stay within ±(1 − clip), where a pixel can move a shift
 from −M to M."""
 SCALE = 0.25
-"""Scale of random signs."""
+"""Scale of the random signs of questions."""
 LARGE, SMALL = (2.5, 3.5), (1, 2)
-"""Rows and columns of cells of the pictures of cells: some are cut off by the edges, and two whole ones."""
+"""Height and width, in cells, of the images of cells: a larger size whose last cells are cut off by the edge, and a
+size of two whole cells."""
 CELL = 8
-"""Side that stands for a cell where the unit is the whole picture. Audited cells have a multiple of it."""
+"""Side in pixels that stands for a cell if the unit is the whole picture. Sides of audited cells are multiples of
+it."""
 FAMILIES = (RAW, *(f"between {turn}" for turn in range(1, 4)), AGAIN, FINER)
+"""Names of the books that questions draw their words from."""
 START_SNR = 1e-4
 """SNR of the first state of plans along timesteps."""
 MOST_GAIN, MOST_TILT, MOST_EPSILON = 4.0, 32.0, 24.0
-"""Settings of the steps that are tried."""
+"""Largest strengths of the steps that are tried: an SNR gain, a tilt, and the ε of a draw."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is audited: a coding, with steps of a kind, and the unit of its claims."""
+    """What an audit audits: a coding with one kind of steps, and the unit of its claims."""
 
     coding: Coding
     kind: str = Step.kind
     """Kind of the steps (`CodedStep.kind`)."""
     unit: Unit = field(default_factory=Pixel)
+    """Unit of the claims, a pixel by default."""
     candidate: int = WORDS
-    """What questions ask by: `WORDS` or `SIGNS`."""
+    """Kind of the candidates of questions: `WORDS` or `SIGNS`."""
 
     @property
     def alone(self) -> bool:
-        """Whether other pixels have no part in an index."""
+        """Whether other pixels have no influence on an index."""
         return self.coding.code.alone
 
     @property
     def groups(self) -> int:
-        """g: steps in which every pixel is touched once; 1, if every step touches every pixel."""
+        """g, the number of steps in which every pixel is touched once; 1 if every step touches every pixel."""
         return max(1, self.coding.channel.mask.period // CHANNELS)
 
     def geometry(self, side: int, cells: tuple[float, float]) -> Geometry:
-        """Return a square picture for pixels; otherwise one of that many rows and columns of cells."""
+        """Return the size of the images.
+
+        Args:
+            side: Height and width in pixels, if the unit is a pixel.
+            cells: Height and width in cells, for other units.
+        """
         if self.unit == Pixel():
             return Geometry(side, side, CHANNELS)
         cell = self.unit.square or CELL
@@ -100,12 +110,12 @@ class Shrink:
 
     @property
     def books(self) -> Books:
-        """Random words: a claim holds for any."""
+        """Random words: a claim holds for any words."""
         return _books()
 
     @property
     def device(self) -> torch.device:
-        """The CPU."""
+        """The device of the tensors: the CPU."""
         import torch
 
         return torch.device("cpu")
@@ -117,19 +127,20 @@ class Shrink:
         return torch.from_numpy(values)
 
     def x0(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        """E[x0 | x_t] = γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
+        """Return E[x0 | x_t] = γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
         return (gamma * VARIANCE / (gamma**2 * VARIANCE + sigma**2) * x_t).clamp(-1, 1)
 
     def predict(self, evidence: Evidence, numbers: Numbers | None = None) -> torch.Tensor:  # noqa: ARG002
-        """E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
+        """Return E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
         snr = evidence.level
-        found: torch.Tensor = VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state
-        return found.clamp(-1, 1)
+        mean: torch.Tensor = VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state
+        return mean.clamp(-1, 1)
 
 
 @functools.cache
 def _books() -> Books:
+    """Return books of random words for all families."""
     generator = np.random.default_rng(0)
     shape = BLOCK**2 * CHANNELS
     return Books(
@@ -146,21 +157,30 @@ def _books() -> Books:
 
 
 def schedule(plan: Plan) -> NoiseSchedule:
-    """A noise schedule with a timestep for every state of a plan, and with the plan's SNR gains between them."""
+    """Return a noise schedule with a timestep for every state of a plan, and with the plan's SNR gains between them.
+
+    Args:
+        plan: A plan, whose steps have SNR gains.
+    """
     snrs = START_SNR + np.cumsum([0.0, *(step.snr_gain for step in plan.steps)])[::-1]
     return NoiseSchedule(snrs / (1 + snrs))
 
 
 def _along_timesteps(subject: Subject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
+    """Return `count` steps along timesteps, each with the SNR gain `strength`."""
     return tuple(Step(t, t - 1, strength, *sizes) for t in range(count, 0, -1))
 
 
 def _of_sensing(subject: Subject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
+    """Return `count` steps of sensing, each with the tilt `strength`."""
     return (SensingStep(strength, CLIP, GAIN, *sizes),) * count
 
 
 def _of_questions(subject: Subject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:
-    """Draws that cost `strength` each: one of each unit in the first steps, and four in the last of several."""
+    """Return `count` questions with draws of ε `strength`.
+
+    Each unit takes part in one draw of a question, but in four draws of the last of several questions.
+    """
     best, scale = (1, 1.0) if subject.candidate == WORDS else (4, SCALE)
     law = Weights.within(1 << sizes[1], best, strength)
     splits = [1] * (count - 1) + [1 if count == 1 else 2]
@@ -176,12 +196,20 @@ EQUAL_STEPS: dict[str, tuple[Callable[..., tuple[CodedStep, ...]], float]] = {
     SensingStep.kind: (_of_sensing, MOST_TILT),
     Question.kind: (_of_questions, MOST_EPSILON),
 }
-"""For each kind of steps: equal steps of a strength (an SNR gain, a tilt, or the ε of a draw), and the largest that is
-tried."""
+"""For each kind of steps: a function that makes equal steps of a strength (an SNR gain, a tilt, or the ε of a draw),
+and the largest strength that is tried."""
 
 
 def plan_within(subject: Subject, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
-    """Return a plan of `steps` equal steps whose certificate is just within ε, for images of three channels."""
+    """Return the strongest plan of equal steps whose certificate is within ε, for images of three channels.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+        epsilon: ε of the unit.
+        steps: Number of steps.
+        chunk_size: Largest number of coordinates in a chunk.
+        index_bits: log2 n of the number of candidates.
+    """
     code = subject.coding.code
     chunk_size, index_bits = code.fitted(chunk_size, index_bits)
     sizes = chunk_size, index_bits, code.exponent_units(index_bits)
@@ -193,7 +221,7 @@ def plan_within(subject: Subject, epsilon: float, steps: int, chunk_size: int, i
 
 
 def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan:
-    """The plan of largest strength (a 32-bit float) whose certificate is within ε, by bisection."""
+    """Return the plan of largest strength (a 32-bit float) whose certificate is within ε, by bisection."""
     low = 0.0
     for _ in range(40):
         middle = float(np.float32((low + high) / 2))
@@ -203,31 +231,57 @@ def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan
 
 
 def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Geometry]:
-    """A plan of about ε for the exact audit, and an image size so large that other pixels can favour any candidate."""
+    """Return a plan of about ε for the exact audit, and an image size at which other pixels can favour any candidate.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+        epsilon: ε of the unit.
+        passes: How often each pixel is touched, on average; 2.5 by default.
+    """
     side = SIDE * math.ceil(math.sqrt(max(1.0, 1 / epsilon))) if not subject.alone else PAIRS_SIDE
     plan = plan_within(subject, epsilon, math.ceil(passes * subject.groups), side * side, INDEX_BITS)
     return plan, subject.geometry(side, LARGE)
 
 
 def single_step(subject: Subject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Geometry]:
-    """A plan of one step that carries all of ε, which is what counts can show best, and the image size for it.
+    """Return a plan of one step that spends all of ε, which is what counts can show best, and the image size for it.
 
-    The step has one selection or, with pairs, a few. It touches as many pixels as if there were side² and it touched
-    all of them.
+    The step has one selection or, with pairs, a few.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+        epsilon: ε of the unit.
+        side: Side in pixels of an image of which the step would touch every pixel. If a step touches only a group of
+            pixels, the image is larger, so that as many pixels are touched.
     """
     side = math.isqrt(subject.groups * (SMALL_PAIRS_SIDE if subject.alone else side) ** 2)
     return plan_within(subject, epsilon, 1, side**2 * CHANNELS, SMALL_BITS), subject.geometry(side, SMALL)
 
 
 def chain_of(plan: Plan, geometry: Geometry, number: int, denoiser: Denoiser | None = None) -> Chain:
-    """A chain whose public seed is `number`, on a denoiser or by default the simple one (it has all a chain needs)."""
+    """Return a chain whose public seed is a number.
+
+    Args:
+        plan: The plan.
+        geometry: Size of the images.
+        number: The public seed, an integer from 0 to 2^128 − 1.
+        denoiser: The denoiser of the plan; by default the simple one (`Shrink`), which has all that a chain needs.
+    """
     public = denoiser or cast("Denoiser", Shrink(schedule(plan)))
     return Chain(plan, public, number.to_bytes(16, "little"), geometry)
 
 
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace a name in a module or class inside a `with` block: audits feed known bytes, controls break something."""
+    """Replace a name in a module or class inside a `with` block, and restore it afterwards.
+
+    Audits use it to feed known bytes, and controls to plant a mistake.
+
+    Args:
+        owner: The module or class.
+        name: Name in it.
+        value: What the name stands for inside the block.
+    """
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -1,9 +1,9 @@
 """The whole audit of a preset: how much its encoder really reveals about a unit, compared with what is claimed.
 
-Every coding of the preset is audited in four parts, all on the real encoder: the exact audit (`exact`), the audit of
-the law by which indices are drawn (`law`), the black-box audit (`blackbox`), and negative controls that these must
-catch (`controls`). No model is needed (`setting`). Public seeds are fixed; only the private randomness differs from one
-audit to the next.
+Every coding of the preset is audited in four ways, all on the real encoder: the exact audit (`exact`), the audit of the
+law of the drawn indices (`law`), the black-box audit (`blackbox`), and negative controls that these must catch
+(`controls`). No model is needed (`setting`). Public seeds are fixed; only the private randomness differs from one audit
+to the next.
 """
 
 from __future__ import annotations
@@ -36,62 +36,87 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 LEAST, LARGEST = 1 / 16, 24.0
-"""Range of ε that can be audited. Selections clip scores at 44 nats: one that costs much more than 8 cannot reach its
-claim."""
+"""Range of ε that can be audited. Selections clip scores at 44 nats: a selection that costs much more than 8 cannot
+reach its claim."""
 BLACK_BOX_RUNS, BLACK_BOX_CLAIM = 100_000, 6.0
 """Encodings of each image in the black-box audit, and the largest ε that this number can show."""
 FAIR, BAD_LUCK = 0.5, 6.0
-"""The black-box audit must find the share `FAIR` of what the exact laws promise for its runs when the counts are
-`BAD_LUCK` standard deviations off. Where that is not above 0, because the claim is small, nothing need be found."""
+"""The black-box audit must observe the share `FAIR` of the ε that the exact laws promise for its runs when the counts
+are `BAD_LUCK` standard deviations off. If that ε is not above 0, because the claim is small, nothing need be
+observed."""
 LAW_RUNS = 20_000
 """Encodings of each image in the law audit."""
 CONTROL_CLAIM, CONTROL_RUNS, CONTROL_TRIES = 2.0, 4000, 12
-"""Claim, encodings and public seeds with which a broken encoder must be caught."""
+"""Claimed ε, number of encodings and number of public seeds with which a broken encoder must be caught."""
 CONTROL_SIDE = 12
 """Side of the images of controls: large enough for more than a bit of divergence, on which some mistakes depend."""
 PAIRS, ADVERSARIES = 12, 6
-"""Pairs of images in the exact audit: random and extreme ones, and those that an adversary makes, of each kind."""
+"""Number of pairs of images in the exact audit: of each kind that is random or extreme, and of each adversarial
+kind."""
 SPARES = (*np.arange(-3.0, 6.0, 0.5).tolist(), *range(6, 30, 2))
-"""Nats by which adversarial pairs favour a candidate. What reveals most depends on the encoder, so all are tried."""
+"""Nats by which adversarial pairs favour a candidate. Which of them reveals most depends on the encoder, so all are
+tried."""
 PIXEL = Pixel()
+"""The unit that is audited by default."""
 MOST_CELL = 64
-"""Largest side of cells that are audited: ε does not depend on it."""
+"""Largest side of audited cells in pixels: ε does not depend on it."""
 LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 """Claims in a plot, relative to ε."""
 
 Facts = dict[str, Any]
+"""Results of an audit by name, for JSON."""
 
 
 def black_box_audit(subject: Subject, epsilon: float, runs: int) -> Facts:
-    """Count encodings, in one step, of the adversarial pair for which the exact laws promise the largest bound."""
+    """Count encodings of the adversarial pair for which the exact laws promise the largest bound.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+        epsilon: ε of the unit; more than `BLACK_BOX_CLAIM` is not tried.
+        runs: Number of encodings of each image.
+
+    Returns:
+        "observed", the lower bound of ε; "claimed", ε of the certificate; "ratio", their quotient; "due", what the
+            audit must observe to pass; and "runs".
+    """
     plan, geometry = single_step(subject, min(epsilon, BLACK_BOX_CLAIM))
     claimed, chain = Certificate.of(plan, geometry).epsilon, chain_of(plan, geometry, 0)
-    spares = SPARES[:1] if subject.alone else SPARES  # other pixels may have no part
+    spares = SPARES[:1] if subject.alone else SPARES  # favours are useless if other pixels have no influence
     tried = [adversarial_pair(chain, np.random.default_rng(1), spare) for spare in spares]
-    pair = max(tried, key=lambda one: blackbox.promise(chain, one, runs))
+    pair = max(tried, key=lambda images: blackbox.promise(chain, images, runs))
     due = FAIR * max(0.0, blackbox.promise(chain, pair, runs, BAD_LUCK))
     observed = blackbox.audit(blackbox.encoder, chain, pair, runs).epsilon
     return {"ratio": observed / claimed, "observed": observed, "claimed": claimed, "due": due, "runs": runs}
 
 
 def law_audit(subject: Subject, epsilon: float, runs: int) -> law.Law:
-    """Audit the law of the indices, at a claim that one selection can carry."""
+    """Audit the law of the indices, at a claim that one selection can spend.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+        epsilon: ε of the unit; more than `BLACK_BOX_CLAIM` is not tried.
+        runs: Number of encodings of each image.
+    """
     return law.audit(subject, min(epsilon, BLACK_BOX_CLAIM), runs)
 
 
 def control_audit(subject: Subject) -> dict[str, Facts]:
-    """For each mistake, whether an audit catches it at a claim that a few thousand runs can refute."""
-    own = controls.controls_of(subject)
+    """Return, for each mistake, whether an audit catches it at a claim that a few thousand runs can refute.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+    """
+    mistakes = controls.controls_of(subject)
     return {
-        **{name: _count(subject, encode) for name, encode in own.releases.items()},
-        **{name: _compare(subject, *control) for name, control in own.comparisons.items()},
-        **{name: _draw(subject, plant) for name, plant in own.laws.items()},
-        **{name: _refute(subject, plant) for name, plant in own.claims.items()},
+        **{name: _count(subject, encode) for name, encode in mistakes.releases.items()},
+        **{name: _compare(subject, *control) for name, control in mistakes.comparisons.items()},
+        **{name: _draw(subject, plant) for name, plant in mistakes.laws.items()},
+        **{name: _refute(subject, plant) for name, plant in mistakes.claims.items()},
     }
 
 
 def _count(subject: Subject, encode: Encoder) -> Facts:
-    """Whether the black-box audit catches a broken encoder."""
+    """Return whether the black-box audit catches a broken encoder."""
     plan, geometry = single_step(subject, CONTROL_CLAIM, CONTROL_SIDE)
     claimed, observed = Certificate.of(plan, geometry).epsilon, 0.0
     for number in range(CONTROL_TRIES):
@@ -107,7 +132,7 @@ def _count(subject: Subject, encode: Encoder) -> Facts:
 
 
 def _compare(subject: Subject, selector: type[Selector], rule: LogLaw) -> Facts:
-    """Whether the exact audit catches a broken encoder."""
+    """Return whether the exact audit catches a broken encoder."""
     plan, geometry = plan_for(subject, CONTROL_CLAIM)
     claimed, chain = Certificate.of(plan, geometry).epsilon, chain_of(plan, geometry, 0)
     adversarial = (adversarial_pair(chain, np.random.default_rng(0), spare) for spare in SPARES)
@@ -120,7 +145,7 @@ def _compare(subject: Subject, selector: type[Selector], rule: LogLaw) -> Facts:
 
 
 def _draw(subject: Subject, plant: Plant) -> Facts:
-    """Whether the law audit catches a mistake in the real encoder."""
+    """Return whether the law audit catches a mistake in the real encoder."""
     with replaced(*plant):
         met = law_audit(subject, CONTROL_CLAIM, CONTROL_RUNS)
     seen = f"p = {met.p:.0e}, {met.wrong} of {met.draws} wrong"
@@ -128,10 +153,10 @@ def _draw(subject: Subject, plant: Plant) -> Facts:
 
 
 def _refute(subject: Subject, plant: Plant) -> Facts:
-    """Whether the exact audit refutes a mistake in the accounting."""
+    """Return whether the exact audit refutes a mistake in the accounting."""
     plan, geometry = plan_for(subject, CONTROL_CLAIM)
     with replaced(*plant):
-        met = max(exact.audit(plan, geometry, 1, 1), key=lambda one: max(one.ratio, one.rho_ratio))
+        met = max(exact.audit(plan, geometry, 1, 1), key=lambda result: max(result.ratio, result.rho_ratio))
     observed, claimed, unit = max(met.observed), met.claimed, "ε"
     if met.rho_ratio > met.ratio:
         observed, claimed, unit = max(met.rho), met.claimed_rho, "ρ"
@@ -140,25 +165,28 @@ def _refute(subject: Subject, plant: Plant) -> Facts:
 
 @dataclass(frozen=True)
 class CodingAudit:
-    """Everything that was found out about one coding."""
+    """The results of all audits of one coding."""
 
     exact: Sequence[Exact]
+    """A result for each kind of pairs."""
     law: law.Law
     black_box: Facts
     controls: dict[str, Facts]
+    """For each mistake, whether it was caught, and by which audit."""
 
     @property
     def passed(self) -> bool:
         """Whether the encoder keeps its claims, and the audit would have noticed if it did not."""
         caught = all(control["caught"] for control in self.controls.values())
-        within = all(one.within for one in self.exact) and self.black_box["ratio"] <= 1
-        told = self.law.passed and self.black_box["observed"] >= self.black_box["due"]
-        return caught and within and told and all(one.reached for one in self.exact if one.kind == "adversarial")
+        within = all(kind.within for kind in self.exact) and self.black_box["ratio"] <= 1
+        sensitive = self.law.passed and self.black_box["observed"] >= self.black_box["due"]
+        reached = all(pairs.reached for pairs in self.exact if pairs.kind == "adversarial")
+        return caught and within and sensitive and reached
 
     def to_dict(self) -> Facts:
-        """The audit as a dictionary for JSON."""
+        """Return the audit as a dictionary for JSON."""
         return {
-            "exact": {one.kind: one.to_dict() for one in self.exact},
+            "exact": {pairs.kind: pairs.to_dict() for pairs in self.exact},
             "law": {**asdict(self.law), "passed": self.law.passed},
             "black_box": self.black_box,
             "controls": self.controls,
@@ -168,27 +196,28 @@ class CodingAudit:
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything that was found out about a preset."""
+    """The results of all audits of a preset."""
 
     preset: str
     epsilon: float
+    """The ε that was asked for; the claims of the audited plans are about as large."""
     codings: dict[str, CodingAudit]
-    """By the names of the codings that its plans may have."""
+    """A result for each coding that the plans of the preset may have, by its name."""
     unit: Unit = field(default_factory=Pixel)
-    """What was audited: the unit of the claims."""
+    """The unit of the claims."""
     model: Sequence[Exact] = ()
-    """The exact audit of a real plan on its denoiser; empty if none was given. Nothing may exceed the claim there, but
-    the claim need not be reached: predictions of a network are harder to foresee."""
+    """The exact audit of a real plan on its denoiser; empty if no plan was given. Nothing may exceed the claim there,
+    but the claim need not be reached: predictions of a network are harder to foresee."""
 
     @property
     def passed(self) -> bool:
         """Whether all codings passed, and the real plan keeps its claims."""
-        return all(one.passed for one in self.codings.values()) and all(one.within for one in self.model)
+        return all(coding.passed for coding in self.codings.values()) and all(pairs.within for pairs in self.model)
 
     def to_dict(self) -> Facts:
-        """The audit as a dictionary for JSON: of each part what is worst over the codings, and each coding's own."""
-        each = {name: one.to_dict() for name, one in self.codings.items()}
-        found = {
+        """Return the audit as a dictionary for JSON: the worst result of each kind, and the results of each coding."""
+        each = {name: coding.to_dict() for name, coding in self.codings.items()}
+        facts = {
             **_worst(list(each.values())),
             "passed": self.passed,
             "preset": self.preset,
@@ -196,44 +225,46 @@ class Audit:
             "unit": self.unit.to_dict(),
             "codings": each,
         }
-        return found | ({"model": {one.kind: one.to_dict() for one in self.model}} if self.model else {})
+        return facts | ({"model": {pairs.kind: pairs.to_dict() for pairs in self.model}} if self.model else {})
 
 
 def _worst(each: Sequence[Facts]) -> Facts:
-    """Return, for each part of the audit, the facts of the coding that comes nearest to failing."""
+    """Return, for each kind of audit, the facts of the coding that comes nearest to failing."""
 
     def ratio(facts: Facts) -> float:
         return float(facts["ratio"])
 
-    kinds = {kind: [one["exact"][kind] for one in each] for kind in each[0]["exact"]}
-    mistakes = dict.fromkeys(name for one in each for name in one["controls"])
-    tried = {name: [one["controls"][name] for one in each if name in one["controls"]] for name in mistakes}
+    kinds = {kind: [coding["exact"][kind] for coding in each] for kind in each[0]["exact"]}
+    mistakes = dict.fromkeys(name for coding in each for name in coding["controls"])
+    tried = {name: [coding["controls"][name] for coding in each if name in coding["controls"]] for name in mistakes}
     return {
         "exact": {
-            kind: max(facts, key=ratio) | {"rho": max((one["rho"] for one in facts), key=ratio)}
+            kind: max(facts, key=ratio) | {"rho": max((coding["rho"] for coding in facts), key=ratio)}
             for kind, facts in kinds.items()
         },
-        "law": min((one["law"] for one in each), key=lambda facts: (facts["passed"], facts["p"])),
-        "black_box": max((one["black_box"] for one in each), key=ratio),
-        "controls": {name: min(facts, key=lambda one: bool(one["caught"])) for name, facts in tried.items()},
+        "law": min((coding["law"] for coding in each), key=lambda facts: (facts["passed"], facts["p"])),
+        "black_box": max((coding["black_box"] for coding in each), key=ratio),
+        "controls": {name: min(facts, key=lambda coding: bool(coding["caught"])) for name, facts in tried.items()},
     }
 
 
 def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subject]:
-    """What is audited of a preset, by coding; refused if it has no certificate, or if ε is out of range."""
+    """Return the audited subjects of a preset, by the name of the coding.
+
+    Raises:
+        DippError: The preset has no certificate, or ε or the unit cannot be audited.
+    """
     preset = presets.preset(name)
     if not preset.certified:
-        raise NoCertificateError("preset", f"{name} has no certificate, so there is nothing to audit", "use another")
+        raise NoCertificateError("preset", f"must have a certificate to be audited, got {name}", "use another preset")
     if not LEAST <= epsilon <= LARGEST:
-        raise DippError("epsilon", f"{LEAST} to {LARGEST:g} can be audited, got {epsilon:g}")
+        raise DippError("epsilon", f"must be from {LEAST} to {LARGEST:g} to be audited, got {epsilon:g}")
     if unit == Pixel():
         return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
     if not preset.any_unit:
-        raise DippError(
-            "unit", f"plans of the preset {name} protect pixels alone, got {unit.short}", "use another preset"
-        )
+        raise DippError("unit", f"must be a pixel with the preset {name}, got {unit.short}", "use another preset")
     if unit.square is not None and (unit.square % CELL or unit.square > MOST_CELL):
-        raise DippError("unit", f"cells of a multiple of {CELL} up to {MOST_CELL} can be audited, got {unit.short}")
+        raise DippError("unit", f"must have a side that is a multiple of {CELL} up to {MOST_CELL}, got {unit.short}")
     kinds = {"words": WORDS, "signs": SIGNS}
     return {
         f"{questions.CODING.code.name} code, {kind}": Subject(questions.CODING, Question.kind, unit, number)
@@ -242,7 +273,12 @@ def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subje
 
 
 def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:
-    """Audit a coding at about ε."""
+    """Audit a coding at about ε, in all four ways.
+
+    Args:
+        subject: The coding, kind of steps and unit.
+        epsilon: ε of the unit, from 1/16 to 24.
+    """
     return CodingAudit(
         exact.audit(*plan_for(subject, epsilon), PAIRS, ADVERSARIES),
         law_audit(subject, epsilon, LAW_RUNS),
@@ -252,46 +288,65 @@ def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:
 
 
 def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None, unit: Unit = PIXEL) -> Audit:
-    """Audit a preset at about ε of a unit.
+    """Audit every coding of a preset at about ε of a unit.
 
     Args:
-        name: The preset.
-        epsilon: ε of the unit.
-        real: A plan and its denoiser, of which the exact audit is added; by default none.
+        name: Name of the preset.
+        epsilon: ε of the unit, from 1/16 to 24.
+        real: A plan and its denoiser, for an exact audit of real predictions in addition. None by default.
         unit: The unit of the claims, by default a pixel.
+
+    Returns:
+        The results; `passed` says whether the encoder keeps its claims.
 
     Raises:
         DippError: The preset has no certificate, or ε or the unit cannot be audited.
+
+    Example::
+
+        from dipp.audit import audit
+
+        audit("sharp", 4.0).passed
     """
     subjects = _auditable(name, epsilon, unit)
-    found, model = {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()}, list[Exact]()
+    codings, model = {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()}, list[Exact]()
     if real is not None:
         plan, denoiser = real
         model = exact.audit(plan, denoiser.geometry(), PAIRS // 3, ADVERSARIES // 3, denoiser)
-    return Audit(name, epsilon, found, unit, model)
+    return Audit(name, epsilon, codings, unit, model)
 
 
 class Observation(NamedTuple):
     """An observed loss and the claimed ε, both per unit: a point of the plot."""
 
     preset: str
-    """With the coding, where the preset has several."""
+    """Name of the preset, with the coding if the preset has several."""
     kind: str
+    """Kind of the pairs of the exact audit, or "black box"."""
     claimed: float
     observed: float
 
 
 def ladder(name: str, epsilon: float, unit: Unit = PIXEL) -> list[Observation]:
-    """Exact and black-box audits at claims around ε, for a plot of observed against claimed."""
+    """Return losses from exact and black-box audits at claims around ε, for a plot of observed against claimed.
+
+    Args:
+        name: Name of the preset.
+        epsilon: ε of the unit; claims from 1/8 to 4 times as large are audited.
+        unit: The unit of the claims, by default a pixel.
+
+    Raises:
+        DippError: The preset has no certificate, or ε or the unit cannot be audited.
+    """
     subjects, points = _auditable(name, epsilon, unit), []
     for coding, subject in subjects.items():
         title = name if len(subjects) == 1 else f"{name}: {coding}"
         for claim in (epsilon * factor for factor in LADDER):
             if not LEAST <= claim <= LARGEST:
                 continue
-            for one in exact.audit(*plan_for(subject, claim), PAIRS, ADVERSARIES):
-                losses = one.attained if one.kind == "adversarial" else one.observed
-                points += [Observation(title, one.kind, one.claimed, loss) for loss in losses]
+            for pairs in exact.audit(*plan_for(subject, claim), PAIRS, ADVERSARIES):
+                losses = pairs.attained if pairs.kind == "adversarial" else pairs.observed
+                points += [Observation(title, pairs.kind, pairs.claimed, loss) for loss in losses]
             if claim <= BLACK_BOX_CLAIM:
                 counted = black_box_audit(subject, claim, BLACK_BOX_RUNS)
                 points.append(Observation(title, "black box", counted["claimed"], counted["observed"]))

@@ -1,4 +1,4 @@
-"""The audit: right about the encoder, right about broken ones, and made of parts that can fail on their own."""
+"""The audit passes for the real encoder, fails for broken ones, and is made of parts that can fail on their own."""
 
 from __future__ import annotations
 
@@ -54,32 +54,32 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # The exact audit.
 
 
-def test_the_law_is_that_of_the_exact_weights() -> None:
+def test_the_log_law_follows_from_the_exact_weights() -> None:
     scores = np.random.default_rng(0).integers(-90_000, 90_000, 300).astype(np.int32)
     weights = integer_weights(scores[None], 10)[0]
     expected = [math.log(weight) - math.log(sum(weights)) for weight in weights.tolist()]
-    found = SearchOutcomes(scores, 10)
-    np.testing.assert_allclose(found.log_law(), expected, rtol=0, atol=1e-13)
-    assert math.fsum(np.exp(found.log_law())) == pytest.approx(1, abs=1e-12)
-    assert found.total == sum(weights)
+    outcomes = SearchOutcomes(scores, 10)
+    np.testing.assert_allclose(outcomes.log_law(), expected, rtol=0, atol=1e-13)
+    assert math.fsum(np.exp(outcomes.log_law())) == pytest.approx(1, abs=1e-12)
+    assert outcomes.total == sum(weights)
 
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(subject: Subject, epsilon: float) -> None:
     plan, shape = setting.plan_for(subject, epsilon)
-    found = {one.kind: one for one in exact.audit(plan, shape, 3, 1)}
+    results = {result.kind: result for result in exact.audit(plan, shape, 3, 1)}
     claimed = Certificate.of(plan, shape).epsilon
     assert 0.98 * epsilon < claimed <= epsilon
-    assert all(one.within for one in found.values())
-    assert all(one.claimed == claimed for kind, one in found.items() if kind != "small")
-    assert 0.9 < found["small"].ratio <= 1
-    assert 0.1 < found["random"].ratio < found["extreme"].ratio <= 1
-    assert all(one.rho_ratio <= 1 and one.draws >= 3 and not one.wrong for one in found.values())
-    assert 0.99 < min(found["adversarial"].attained) / claimed <= found["adversarial"].ratio <= 1
+    assert all(result.within for result in results.values())
+    assert all(result.claimed == claimed for kind, result in results.items() if kind != "small")
+    assert 0.9 < results["small"].ratio <= 1
+    assert 0.1 < results["random"].ratio < results["extreme"].ratio <= 1
+    assert all(result.rho_ratio <= 1 and result.draws >= 3 and not result.wrong for result in results.values())
+    assert 0.99 < min(results["adversarial"].attained) / claimed <= results["adversarial"].ratio <= 1
     # No outcome loses more than the bound.
-    for one in found.values():
-        assert all(abs(a) <= b for a, b in zip(one.attained, one.observed, strict=True))
+    for result in results.values():
+        assert all(abs(a) <= b for a, b in zip(result.attained, result.observed, strict=True))
 
 
 @SUBJECTS
@@ -90,65 +90,65 @@ def test_pairs_differ_in_one_pixel(subject: Subject) -> None:
         assert len(set(np.flatnonzero(x != y) // 3)) <= 1
 
 
-def test_a_claim_that_is_too_low_is_found_out() -> None:
-    """The encoder at ε = 4, compared with a claim of 3.9: the audit must fail, and by as much."""
+def test_the_audit_refutes_a_claim_that_is_too_low() -> None:
+    """The encoder has ε = 4; if it claimed 3.9, the ratio of loss to claim would be 4/3.9."""
     plan, shape = setting.plan_for(UNCLIPPED, 4.0)
-    found = exact.audit(plan, shape, 1, 1)[3]
-    assert found.kind == "adversarial"
-    lower = dataclasses.replace(found, claimed=3.9)
-    assert found.within
-    assert found.reached
+    result = exact.audit(plan, shape, 1, 1)[3]
+    assert result.kind == "adversarial"
+    lower = dataclasses.replace(result, claimed=3.9)
+    assert result.within
+    assert result.reached
     assert not lower.within
     assert lower.ratio == pytest.approx(4 / 3.9, rel=0.01)
-    # And an audit that finds too little is not trusted either.
-    assert not dataclasses.replace(found, claimed=4.1).reached
+    # An audit that observes too little is not trusted either.
+    assert not dataclasses.replace(result, claimed=4.1).reached
 
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_half_of_rho_is_found_out(subject: Subject, epsilon: float) -> None:
+def test_the_audit_refutes_half_of_rho(subject: Subject, epsilon: float) -> None:
     plan, shape = setting.plan_for(subject, epsilon)
-    found = exact.audit(plan, shape, 1, 1)[2]
-    assert found.kind == "balanced"
-    assert found.within
-    assert found.claimed_rho == Certificate.of(plan, shape).rho
-    halved = dataclasses.replace(found, claimed_rho=found.claimed_rho / 2)
+    result = exact.audit(plan, shape, 1, 1)[2]
+    assert result.kind == "balanced"
+    assert result.within
+    assert result.claimed_rho == Certificate.of(plan, shape).rho
+    halved = dataclasses.replace(result, claimed_rho=result.claimed_rho / 2)
     assert halved.ratio <= 1
     assert not halved.within
 
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 16.0])
 def test_renyi_of_randomised_response(order: float) -> None:
-    """By definition, for two outcomes; and nothing between equal laws."""
+    """The divergence of two outcomes follows from its definition, and is 0 between equal laws."""
     law = np.log(np.array([0.8, 0.2]))
     expected = math.log(0.8**order * 0.2 ** (1 - order) + 0.2**order * 0.8 ** (1 - order)) / (order - 1)
     assert likelihood.renyi(law, law[::-1], order) == pytest.approx(expected, rel=1e-12)
     assert likelihood.renyi(law, law, order) == pytest.approx(0, abs=1e-12)
-    # What only one of two images can release has no bound, in either direction.
+    # If only one of two images can release an outcome, the divergence is infinite in either direction.
     assert likelihood.renyi(law, np.array([0.0, -math.inf]), order) == math.inf
 
 
 def test_channels_that_share_chunks_cost_more_rho_and_stay_within_it() -> None:
     plan, shape = setting.plan_for(Subject(PAPER), 4.0)
     together = dataclasses.replace(plan, separate=False)
-    apart, found = (exact.audit(one, shape, 2, 1) for one in (plan, together))
-    assert all(one.within for one in found)
-    assert found[3].reached
-    assert found[2].claimed_rho > 2 * apart[2].claimed_rho
+    apart, shared = (exact.audit(audited, shape, 2, 1) for audited in (plan, together))
+    assert all(result.within for result in shared)
+    assert shared[3].reached
+    assert shared[2].claimed_rho > 2 * apart[2].claimed_rho
 
 
 def test_steps_that_touch_nothing_are_compared_too() -> None:
     plan = setting.plan_within(Subject(Coding(Sign(period=7), Flat())), 4.0, 7, 1, 4)
-    found = exact.audit(plan, Geometry(1, 1, 3), 3, 1)
-    assert all(one.within for one in found)
-    assert max(found[1].observed) > 1
-    assert [one.draws for one in found] == [18, 18, 6, 6, 6]
+    results = exact.audit(plan, Geometry(1, 1, 3), 3, 1)
+    assert all(result.within for result in results)
+    assert max(results[1].observed) > 1
+    assert [result.draws for result in results] == [18, 18, 6, 6, 6]
 
 
 # The draws.
 
 
-def test_shares_are_those_of_the_exact_weights() -> None:
+def test_shares_of_indices_follow_from_the_exact_weights() -> None:
     """Each index has a share as large as its weight; bins come first, indices in them second."""
     scores = np.random.default_rng(1).integers(-3000, 3000, 40).astype(np.int32)
     weights, begin = integer_weights(scores[None], 10)[0], 0
@@ -160,13 +160,13 @@ def test_shares_are_those_of_the_exact_weights() -> None:
         begin += weights[index]
         begins.append(begin)
     assert begin == sum(weights) == searched.total
-    # Edges are where a share begins, but for the first one, whatever number they come from.
+    # For any number, the edge is where a share other than the first begins.
     edges = {searched.edge(number * searched.total // 1000 + 7 * searched.total) for number in range(1000)}
     assert edges <= set(begins[1:-1])
     assert len(edges) > 5
 
 
-def test_known_bytes_are_handed_out_once_and_put_back() -> None:
+def test_known_bytes_are_used_once_and_the_real_ones_restored() -> None:
     content = b"".join(map(SearchOutcomes.private_bytes, [(1 << 64) + 2, 3]))
     known, system = likelihood.KnownBytes(content), vars(randomness)["os"]
     with setting.replaced(randomness, "os", known):
@@ -179,7 +179,7 @@ def test_known_bytes_are_handed_out_once_and_put_back() -> None:
 
 
 class WrongSums(CpuBackend):
-    """A backend that loses a unit of weight."""
+    """A broken backend whose sums are too small by a unit of weight."""
 
     def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
         sums = super().bin_sums(scores, fraction_bits)
@@ -188,7 +188,7 @@ class WrongSums(CpuBackend):
 
 
 class WrongPlace(CpuBackend):
-    """A backend that finds the neighbour."""
+    """A broken backend that locates the neighbouring index."""
 
     def locate(
         self, scores: selection.Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
@@ -197,26 +197,26 @@ class WrongPlace(CpuBackend):
 
 
 @pytest.mark.parametrize("wrong", [None, WrongSums, WrongPlace])
-def test_a_backend_that_sums_or_locates_wrongly_is_found_out(
+def test_the_audit_notices_a_backend_that_sums_or_locates_wrongly(
     wrong: type[CpuBackend] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, shape = setting.single_step(UNCLIPPED, 2.0)
     chain = setting.chain_of(plan, shape, 0)
     pair = neighbours.extreme_pair(chain, np.random.default_rng(0))
     if wrong is not None:
-        on = wrong()
-        monkeypatch.setattr(scoring, "backend", lambda _: on)
-        # The encoder would see it itself, and refuse to go on.
+        backend = wrong()
+        monkeypatch.setattr(scoring, "backend", lambda _: backend)
+        # Switch off the encoder's own check, which would end the encoding.
         monkeypatch.setattr(scoring.known, "ANSWERS", {})
         monkeypatch.setattr(scoring.rescoring, "SHARES", {"cpu": 0.0})
-    found = likelihood.compare(chain, pair)
-    assert found.draws == 2
-    assert found.wrong == 2 * (wrong is not None)
+    comparison = likelihood.compare(chain, pair)
+    assert comparison.draws == 2
+    assert comparison.wrong == 2 * (wrong is not None)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 7, 300])
 def test_chi_square_of_right_and_wrong_counts(cells: int) -> None:
-    """Right ones fail once in 10^7; the uniform law in place of a geometric one always does."""
+    """Counts of the right law fail once in 10^7; counts of a uniform instead of a geometric law always fail."""
     generator = np.random.default_rng(cells)
     geometric = 0.97 ** np.arange(cells)
     probabilities = np.asarray(geometric / geometric.sum(), np.float64)
@@ -235,28 +235,29 @@ def test_chi_square_of_right_and_wrong_counts(cells: int) -> None:
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1 / 16, 1.0, 6.0])
 def test_the_encoder_draws_by_its_law(subject: Subject, epsilon: float) -> None:
-    """Fails on right code once in 10^7; at each claim, the mass is on many candidates."""
-    found = suite.law_audit(subject, epsilon, 4000)
-    assert found.passed, found
-    assert (found.images, found.draws, found.wrong) == (law.SEEDS, 2 * law.SEEDS, 0)
+    """The test fails for a correct encoder once in 10^7; at each claim, the mass is on many candidates."""
+    result = suite.law_audit(subject, epsilon, 4000)
+    assert result.passed, result
+    assert (result.images, result.draws, result.wrong) == (law.SEEDS, 2 * law.SEEDS, 0)
     plan, shape = setting.single_step(subject, epsilon)
     chains = [setting.chain_of(plan, shape, number) for number in range(law.SEEDS)]
-    laws = [likelihood.first_law(one, law.telling_image(one, np.random.default_rng(n))) for n, one in enumerate(chains)]
-    # As many candidates as e to the entropy: the Poisson order leaves fewer, with some seeds.
-    assert max(math.exp(-np.sum(np.exp(one) * one)) for one in laws) > 4
+    images = [law.telling_image(chain, np.random.default_rng(number)) for number, chain in enumerate(chains)]
+    laws = [likelihood.first_law(chain, image) for chain, image in zip(chains, images, strict=True)]
+    # e to the entropy is the effective number of candidates: with some seeds, the Poisson order leaves fewer.
+    assert max(math.exp(-np.sum(np.exp(logs) * logs)) for logs in laws) > 4
 
 
 def hashed(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """A fixed fraction of the total, as from a hash: it is a public constant."""
+    """Return a fixed fraction of each total, as if it came from a hash: a public constant."""
     totals = [(h << 64) + w for h, w in zip(high.tolist(), low.tolist(), strict=True)]
     fraction = int.from_bytes(hashlib.sha256(b"public").digest()[:8], "little")
     drawn = [total * fraction >> 64 for total in totals]
-    limbs = np.array([(one >> 64, one & ((1 << 64) - 1)) for one in drawn], np.uint64).reshape(-1, 2)
+    limbs = np.array([(integer >> 64, integer & ((1 << 64) - 1)) for integer in drawn], np.uint64).reshape(-1, 2)
     return limbs[:, 0], limbs[:, 1]
 
 
 def first_always(task: scoring.ScoringTask, on: scoring.Backend) -> NDArray[np.int64]:
-    """No selection at all."""
+    """Return the first candidate of every chunk."""
     del on
     return np.zeros(task.chunks, np.int64)
 
@@ -274,15 +275,15 @@ BUGS = {
 @pytest.mark.parametrize("name", BUGS)
 @SUBJECTS
 def test_an_audit_of_a_broken_encoder_fails(subject: Subject, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug in the encoder itself, on purpose. The next test shows that the same audit passes without it."""
+    """The encoder itself has a planted bug. The next test shows that the same audit passes without it."""
     monkeypatch.setattr(controls, "controls_of", lambda _: Controls())
-    monkeypatch.setattr(suite, "BLACK_BOX_RUNS", 20)  # not what finds it
+    monkeypatch.setattr(suite, "BLACK_BOX_RUNS", 20)  # another audit must catch the bug
     with setting.replaced(*BUGS[name]):
-        found = suite.audit_coding(subject, 1.0)
-    assert not found.passed
-    assert not found.law.passed
-    # The exact audit sees it on its own, too: what it takes for the law is not what is drawn.
-    assert any(one.wrong for one in found.exact)
+        result = suite.audit_coding(subject, 1.0)
+    assert not result.passed
+    assert not result.law.passed
+    # The exact audit fails, too, because the draws with known bytes contradict its law.
+    assert any(pairs.wrong for pairs in result.exact)
 
 
 @pytest.mark.slow
@@ -298,7 +299,7 @@ def test_an_audit_of_the_real_encoder_passes(subject: Subject, monkeypatch: pyte
 
 @pytest.mark.parametrize(("successes", "runs"), [(0, 100), (3, 100), (50, 100), (99, 100), (100, 100), (7, 20_000)])
 def test_clopper_pearson(successes: int, runs: int) -> None:
-    """By definition: at the bounds, a count as far out as this one has the probability of the error."""
+    """At each bound, a count at least as extreme as the given one has exactly the probability `error`."""
     low, high = blackbox.clopper_pearson(successes, runs, 1e-4)
     assert 0 <= low <= successes / runs <= high <= 1
     if successes:
@@ -309,7 +310,7 @@ def test_clopper_pearson(successes: int, runs: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_bound_is_below_a_known_epsilon(epsilon: float) -> None:
-    """Randomised response has exactly ε; false alarms are one in a million."""
+    """Randomised response has exactly ε; the bound exceeds it once in a million."""
     generator, truth = np.random.default_rng(0), 1 / (1 + math.exp(-epsilon))
 
     def respond(_: Any, rows: neighbours.Pixels) -> blackbox.Releases:
@@ -318,20 +319,20 @@ def test_the_bound_is_below_a_known_epsilon(epsilon: float) -> None:
 
     pair = np.zeros(1, np.uint8), np.ones(1, np.uint8)
     chain: Any = None
-    found = blackbox.audit(respond, chain, pair, 40_000)
-    assert 0.85 * epsilon < found.epsilon <= epsilon
+    result = blackbox.audit(respond, chain, pair, 40_000)
+    assert 0.85 * epsilon < result.epsilon <= epsilon
 
 
 @SUBJECTS
-def test_counts_of_the_real_encoder(subject: Subject) -> None:
-    found = suite.black_box_audit(subject, 2.0, 20_000)
-    assert 0.4 < found["ratio"] <= 1
-    assert 0 < found["due"] <= found["observed"]
-    # So few runs show nothing of so small a claim, and nothing is asked for.
+def test_counts_of_the_real_encoder_stay_below_the_claim(subject: Subject) -> None:
+    facts = suite.black_box_audit(subject, 2.0, 20_000)
+    assert 0.4 < facts["ratio"] <= 1
+    assert 0 < facts["due"] <= facts["observed"]
+    # For a small claim, a few runs cannot show anything, so nothing is due.
     assert suite.black_box_audit(subject, 1 / 16, 100)["due"] == 0
 
 
-def test_equal_images_tell_nothing() -> None:
+def test_the_bound_between_equal_images_is_near_zero() -> None:
     plan, shape = setting.single_step(UNCLIPPED, 2.0)
     chain = setting.chain_of(plan, shape, 0)
     x, _ = neighbours.grey_pair(chain, np.random.default_rng(0))
@@ -342,24 +343,24 @@ def test_equal_images_tell_nothing() -> None:
 
 
 def all_controls(subject: Subject) -> list[str]:
-    """Names of all mistakes that can be made."""
-    own = controls.controls_of(subject)
-    return [*own.releases, *own.comparisons, *own.laws, *own.claims]
+    """Return the names of all mistakes that can be made with a coding."""
+    mistakes = controls.controls_of(subject)
+    return [*mistakes.releases, *mistakes.comparisons, *mistakes.laws, *mistakes.claims]
 
 
 @pytest.mark.slow
 @SUBJECTS
 def test_every_broken_encoder_is_caught(subject: Subject) -> None:
-    found = suite.control_audit(subject)
-    assert list(found) == all_controls(subject)
-    assert len(found) == 10
-    assert all(one["caught"] for one in found.values()), found
+    facts = suite.control_audit(subject)
+    assert list(facts) == all_controls(subject)
+    assert len(facts) == 10
+    assert all(control["caught"] for control in facts.values()), facts
 
 
 @pytest.mark.slow
 @SUBJECTS
 def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All controls replaced by the real thing: no alarm, whatever is tried."""
+    """The real encoder in the place of each broken one raises no alarm."""
     honest = Controls(
         {"the real one": blackbox.encoder},
         {"really": (Selector, likelihood.log_law)},
@@ -369,9 +370,9 @@ def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.Mo
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
     monkeypatch.setattr(suite, "CONTROL_TRIES", 4)
     monkeypatch.setattr(suite, "SPARES", suite.SPARES[::5])
-    found = suite.control_audit(subject)
-    assert list(found) == ["the real one", "really", "truly", "in truth"]
-    assert not any(one["caught"] for one in found.values()), found
+    facts = suite.control_audit(subject)
+    assert list(facts) == ["the real one", "really", "truly", "in truth"]
+    assert not any(control["caught"] for control in facts.values()), facts
 
 
 @pytest.mark.slow
@@ -385,8 +386,8 @@ def test_an_audit_that_misses_a_control_fails(monkeypatch: pytest.MonkeyPatch) -
     assert not dataclasses.replace(good, black_box=good.black_box | {"due": 1.01}).passed
     assert not dataclasses.replace(good, law=dataclasses.replace(good.law, p=1e-8)).passed
     assert not dataclasses.replace(good, law=dataclasses.replace(good.law, wrong=1)).passed
-    unreached = [dataclasses.replace(one, claimed=2.0) for one in good.exact]
-    assert all(one.within for one in unreached)
+    unreached = [dataclasses.replace(pairs, claimed=2.0) for pairs in good.exact]
+    assert all(pairs.within for pairs in unreached)
     assert not dataclasses.replace(good, exact=unreached).passed
     # A preset passes if all of its codings do, and a real plan with them.
     both = suite.Audit("two", 1.0, {"one": good, "other": good})
@@ -401,15 +402,15 @@ def test_an_audit_that_misses_a_control_fails(monkeypatch: pytest.MonkeyPatch) -
     assert not suite.control_audit(UNCLIPPED)["the real one"]["caught"]
 
 
-def test_float32_noise_never_reaches_what_is_called_unreachable() -> None:
-    """The rule that the control stands for, run: only outcomes with a finite ln P ever win."""
+def test_float32_noise_draws_only_outcomes_with_a_finite_log_law() -> None:
+    """The control `noise in float32` relies on a rule for impossible outcomes: draws in float32 confirm it."""
     generator = np.random.default_rng(0)
     scores = generator.integers(-30_000, 30_000, 64).astype(np.int32)
     possible = np.isfinite(broken.float32_law(SearchOutcomes(scores, 10)))
     assert 1 < possible.sum() < 64
     nats = (scores * (math.log(2) / 1024)).astype(np.float32)
     cells = generator.integers(0, 1 << broken.FLOAT_BITS, (20_000, 64))
-    # A uniform float32 of 24 bits, and its Gumbel value; the ends of the range are tried on purpose.
+    # Draw uniform numbers of 24 bits and their Gumbel values; include both ends of the range.
     cells[:2000] = generator.choice([0, (1 << broken.FLOAT_BITS) - 1], (2000, 64))
     uniforms = (cells + 0.5) / (1 << broken.FLOAT_BITS)
     gumbel = (-np.log(-np.log(uniforms))).astype(np.float32)
@@ -417,20 +418,20 @@ def test_float32_noise_never_reaches_what_is_called_unreachable() -> None:
     assert possible[won].all()
 
 
-def test_what_is_replaced_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Known bytes and planted mistakes last as long as the audit needs them, even if something else fails."""
+def test_replaced_functions_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known bytes and planted mistakes end with the block that planted them, even if the block raises."""
     every = [controls.ALWAYS, controls.SEARCHED, controls.PAIRED, controls.STEPPED, controls.CLIPPED]
-    plants = [plant for one in every for plant in (*one.laws.values(), *one.claims.values())]
+    plants = [plant for group in every for plant in (*group.laws.values(), *group.claims.values())]
     assert len(plants) == 9
-    places = [(randomness, "os"), *((plant.owner, plant.name) for plant in plants)]
-    before = [vars(module)[name] for module, name in places]
-    own = dataclasses.replace(controls.controls_of(UNCLIPPED), releases={})
-    monkeypatch.setattr(controls, "controls_of", lambda _: own)
+    names = [(randomness, "os"), *((plant.owner, plant.name) for plant in plants)]
+    before = [vars(module)[name] for module, name in names]
+    mistakes = dataclasses.replace(controls.controls_of(UNCLIPPED), releases={})
+    monkeypatch.setattr(controls, "controls_of", lambda _: mistakes)
     suite.control_audit(UNCLIPPED)
     for plant in plants:
         with pytest.raises(ZeroDivisionError), setting.replaced(*plant):
             1 / 0  # noqa: B018
-    assert [vars(module)[name] for module, name in places] == before
+    assert [vars(module)[name] for module, name in names] == before
 
 
 # The command.
@@ -462,7 +463,7 @@ audited = functools.cache(suite.audit_coding)
 
 @pytest.fixture
 def _once(_quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coding is audited once for all tests of what the command says of it."""
+    """Audit each coding once for all tests of the output of the command."""
     monkeypatch.setattr(suite, "audit_coding", audited)
 
 
@@ -473,25 +474,27 @@ def test_json_has_the_shape_that_scripts_rely_on(
 ) -> None:
     code, out, err = run(capsys, monkeypatch, "--json", "--epsilon", 1)
     assert code == 0, err
-    found = json.loads(out)
+    facts = json.loads(out)
     kinds = ("random", "extreme", "balanced", "adversarial")
-    assert all(0 < found["exact"][kind]["ratio"] <= 1 for kind in kinds)
-    assert all(0 < found["exact"][kind]["rho"]["ratio"] <= 1 for kind in kinds)
-    assert found["law"]["passed"] is True
-    assert found["law"]["p"] > 1e-7
-    assert found["exact"]["adversarial"]["ratio"] >= 0.99
-    assert found["black_box"]["ratio"] <= 1
-    assert all(control["caught"] is True for control in found["controls"].values())
+    assert all(0 < facts["exact"][kind]["ratio"] <= 1 for kind in kinds)
+    assert all(0 < facts["exact"][kind]["rho"]["ratio"] <= 1 for kind in kinds)
+    assert facts["law"]["passed"] is True
+    assert facts["law"]["p"] > 1e-7
+    assert facts["exact"]["adversarial"]["ratio"] >= 0.99
+    assert facts["black_box"]["ratio"] <= 1
+    assert all(control["caught"] is True for control in facts["controls"].values())
     code, out, _ = run(capsys, monkeypatch, "--json", "--epsilon", 1, "--preset", "swift", "--preset", "sharp")
     assert code == 0
     both = json.loads(out)
     assert list(both) == ["swift", "sharp"]
-    assert both["swift"].keys() == found.keys()
+    assert both["swift"].keys() == facts.keys()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_once")
-def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_command_prints_each_control_and_draws_the_plot(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
     assert code == 0, err
     assert out.strip().endswith("passed: nothing tells more than is claimed")
@@ -503,8 +506,7 @@ def test_text_and_plot(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         assert image.size[0] > 400
 
 
-def test_no_point_of_a_plot_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses near zero are drawn on the lower edge."""
+def test_a_plot_shows_losses_near_zero_at_its_lower_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [suite.Observation("sharp", "random", 1.0, loss) for loss in (0.0, 1e-9, 0.5)]
     drawn: list[float] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.extend(heights(self)))
@@ -520,9 +522,9 @@ def test_a_plot_names_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert named == ["claimed ε per 16×16 cell", "observed ε per 16×16 cell"]
 
 
-def test_a_plot_is_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(_: Figure, place: Path, **__: Any) -> None:
-        Path(place).write_bytes(b"half")
+def test_a_plot_that_is_interrupted_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: Figure, path: Path, **__: Any) -> None:
+        Path(path).write_bytes(b"half")
         raise KeyboardInterrupt
 
     (tmp_path / "a.png").write_bytes(b"before")
@@ -533,12 +535,12 @@ def test_a_plot_is_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.
 
 
 def labels(figure: Figure) -> list[str]:
-    """Return what the first panel's axes are called."""
+    """Return the axis labels of the first panel."""
     return [figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()]
 
 
 def heights(figure: Figure) -> list[float]:
-    """Return the heights of all marks."""
+    """Return the heights of all markers."""
     lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "None"]
     return [float(height) for line in lines for height in np.asarray(line.get_ydata())]
 
@@ -559,11 +561,11 @@ def test_a_failed_audit_exits_with_1(capsys: pytest.CaptureFixture[str], monkeyp
         (("--epsilon", "1e9"), "epsilon"),
         (("--epsilon", "nan"), "epsilon"),
         (("--preset", "x"), "preset"),
-        (("--preset", "diffc"), "preset: diffc has no certificate"),
+        (("--preset", "diffc"), "preset"),
         (("--plot", "/nowhere/a.png"), "output"),
     ],
 )
-def test_bad_arguments(
+def test_the_command_refuses_bad_arguments(
     arguments: tuple[str, ...], word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, err = run(capsys, monkeypatch, *arguments)

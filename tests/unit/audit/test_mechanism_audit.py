@@ -1,4 +1,4 @@
-"""The audit of somebody else's mechanism: what is broken is refuted, whatever it releases; what is not, passes."""
+"""The audit of a mechanism by anybody: it refutes broken mechanisms of any kind of release, and passes correct ones."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def audited(function: Callable[[Any], Any], epsilon: float = 1.0, runs: int = RU
         ("every_epoch", False, None, ("--runs", 1000)),
     ],
 )
-def test_the_examples_are_what_they_say(
+def test_the_examples_pass_and_fail_as_documented(
     name: str, passes: bool, moved: int | None, runs: tuple[object, ...], run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One keeps its claim (refuted once in a million audits); the other two reveal far more than they claim.
+    """One example keeps its claim (refuted once in a million audits); two reveal far more than they claim.
 
     Fresh noise in 30 epochs takes the longest, and 1,000 runs show ε > 1.1 by each of the six pairs.
     """
@@ -50,11 +50,11 @@ def test_the_examples_are_what_they_say(
     assert facts["claimed"] == 1
     assert (facts["observed"] > 1) is not passes
     if moved is not None:
-        worst = max(facts["pairs"], key=lambda one: one["epsilon"])
+        worst = max(facts["pairs"], key=lambda pair: pair["epsilon"])
         assert worst["moved"] == pytest.approx(moved, abs=2), "a pixel in the corner moves four means of three channels"
 
 
-def test_what_is_found_is_said(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_names_the_pair_that_refutes_the_claim(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "tests")
     code, out, _ = run("audit", "--mechanism", "helpers.toy_mechanisms:leaky", "--runs", RUNS, "--epsilon", 1.5)
     assert code == 1
@@ -81,31 +81,31 @@ def test_what_is_found_is_said(run: Command, monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=["array", "bytes", "length", "dictionary", "mixed", "nan", "text", "complex", "large", "keys"],
 )
-def test_whatever_it_releases_is_looked_at(release: Callable[[Any], Any]) -> None:
-    found = audited(release)
-    assert not found.passed
-    assert found.worst.epsilon == ratio_bound(RUNS // 2, 0, RUNS // 2, 1e-6 / 12), "told apart in every run"
+def test_the_audit_reads_every_kind_of_release(release: Callable[[Any], Any]) -> None:
+    result = audited(release)
+    assert not result.passed
+    assert result.worst.epsilon == ratio_bound(RUNS // 2, 0, RUNS // 2, 1e-6 / 12), "told apart in every run"
 
 
-def test_what_drifts_by_itself_is_no_leak() -> None:
-    """A number that counts releases, or a clock, is in many formats: it tells nothing of the picture."""
+def test_values_that_drift_by_themselves_are_not_taken_for_leaks() -> None:
+    """Many formats contain a counter of releases or a clock, which reveals nothing about the picture."""
     count = itertools.count()
     assert audited(lambda _: [next(count), time.perf_counter()], epsilon=0.1).passed
 
 
-def test_randomised_response_has_the_epsilon_that_it_has() -> None:
-    """A bit of a pixel, kept with probability e^ε/(1 + e^ε): no more is found, and not much less."""
+def test_the_bound_for_randomised_response_is_between_half_and_all_of_epsilon() -> None:
+    """Randomised response keeps a bit of a pixel with probability e^ε/(1 + e^ε)."""
     generator, keep = np.random.default_rng(), 1 / (1 + np.exp(-1.0))
-    found = audited(lambda picture: (picture[0, 0, 0] > 127) ^ (generator.random() > keep), epsilon=1.0, runs=4000)
-    assert found.passed
-    assert found.worst.epsilon > 0.5
-    assert {one.pair for one in found.pairs if one.epsilon > 0.4} >= {"grey, the first pixel"}
+    result = audited(lambda picture: (picture[0, 0, 0] > 127) ^ (generator.random() > keep), epsilon=1.0, runs=4000)
+    assert result.passed
+    assert result.worst.epsilon > 0.5
+    assert {pair.pair for pair in result.pairs if pair.epsilon > 0.4} >= {"grey, the first pixel"}
     assert not audited(
         lambda picture: (picture[0, 0, 0] > 127) ^ (generator.random() > keep), epsilon=0.4, runs=4000
     ).passed
 
 
-def test_the_claim_is_its_own_or_what_is_given() -> None:
+def test_an_attribute_of_the_mechanism_overrides_the_given_claim() -> None:
     def silent(_: Any) -> int:
         return 0
 
@@ -115,7 +115,7 @@ def test_the_claim_is_its_own_or_what_is_given() -> None:
     assert audited(silent).worst.epsilon == 0
 
 
-def test_a_mechanism_names_its_size() -> None:
+def test_a_mechanism_can_name_the_shape_of_its_pictures() -> None:
     seen = set()
 
     def watching(picture: Any) -> int:
@@ -138,7 +138,9 @@ def test_a_mechanism_names_its_size() -> None:
         ("broken_module:f", "broken_module"),
     ],
 )
-def test_what_cannot_be_loaded(name: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_cannot_be_loaded_are_refused(
+    name: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "broken_module.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     with refused("mechanism", word):
@@ -149,7 +151,7 @@ def fails(_: Any) -> None:
     raise ValueError("one line\nand another")
 
 
-def test_what_cannot_be_audited(run: Command) -> None:
+def test_impossible_claims_and_mechanisms_that_fail_are_refused(run: Command) -> None:
     for options, word in (({"epsilon": 0.0}, "epsilon"), ({"runs": 10}, "runs"), ({"epsilon": 9.0}, "epsilon")):
         with refused(word):
             audited(lambda _: 0, **options)

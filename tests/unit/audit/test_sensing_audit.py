@@ -1,5 +1,4 @@
-"""The audit of clipped sensing: claims of pairs and of codes that search are reached and never exceeded, and mistakes
-that only sensing can make are caught."""
+"""The audit of clipped sensing: codes reach their claims and never exceed them, and mistakes are caught."""
 
 from __future__ import annotations
 
@@ -43,21 +42,21 @@ SUBJECTS = pytest.mark.parametrize("subject", [PAIRED, FLAT], ids=["pairs", "fla
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def by_kind(found: list[Exact]) -> dict[str, Exact]:
-    return {one.kind: one for one in found}
+def by_kind(results: list[Exact]) -> dict[str, Exact]:
+    return {result.kind: result for result in results}
 
 
-# What is audited.
+# Audited codings and plans.
 
 
 def test_the_subjects_are_the_codings_of_the_presets() -> None:
-    """Every coding of a sensing preset, with clipped steps; one with steps along timesteps for the others."""
+    """Sensing presets are audited in every coding with clipped steps, and other presets with steps along timesteps."""
     sensing = {name: preset for name, preset in PRESETS.items() if isinstance(preset, SensingPreset)}
     assert list(sensing) == ["sharp", "swift"]
     for name, preset in sensing.items():
         subjects = suite._auditable(name, 1.0)
-        assert [one.coding for one in subjects.values()] == list(preset.codings)
-        assert all(one.kind == SensingStep.kind for one in subjects.values())
+        assert [subject.coding for subject in subjects.values()] == list(preset.codings)
+        assert all(subject.kind == SensingStep.kind for subject in subjects.values())
         assert {PAIRED, FLAT} <= set(subjects.values())
         assert list(subjects) == [coding.name for coding in preset.codings]
     (paper,) = suite._auditable("paper", 1.0).values()
@@ -74,7 +73,7 @@ def test_plans_are_just_within(subject: Subject, epsilon: float, passes: float, 
     assert {type(step) for step in plan.steps} == {SensingStep}
     claimed = Certificate.of(plan, shape)
     assert 0.98 * epsilon < claimed.epsilon <= epsilon
-    # The worst pixel pays for its touches, whatever the number of steps.
+    # The worst pixel pays for each touch; the number of steps does not matter.
     assert claimed.epsilon == pytest.approx(touches * next(iter(claimed.steps)).epsilon, rel=1e-9)
 
 
@@ -96,30 +95,30 @@ def test_a_schedule_has_the_gains_of_its_plan() -> None:
 )
 @pytest.mark.parametrize("passes", [1, 2, 2.5])
 def test_adversaries_reach_the_claim_and_nobody_exceeds_it(subject: Subject, epsilon: float, passes: float) -> None:
-    """A pixel is touched once, twice, and three times in passes that are not whole."""
+    """The worst pixel is touched once, twice, and three times if the number of passes is not whole."""
     plan, shape = setting.plan_for(subject, epsilon, passes)
-    claimed, found = Certificate.of(plan, shape), by_kind(exact.audit(plan, shape, 2, 1))
-    assert all(one.within for one in found.values()), found
-    adversarial = found["adversarial"]
+    claimed, results = Certificate.of(plan, shape), by_kind(exact.audit(plan, shape, 2, 1))
+    assert all(result.within for result in results.values()), results
+    adversarial = results["adversarial"]
     assert adversarial.claimed == claimed.epsilon
     assert 0.99 < adversarial.attained[0] / claimed.epsilon <= adversarial.ratio <= 1
     assert adversarial.draws == 2 * math.ceil(passes)
-    assert 0.9 < found["small"].attained[0] / found["small"].claimed <= 1
-    assert found["small"].claimed < claimed.epsilon
-    # ρ of pairs is reached as well, and that of the flat code where its selections are not too large.
+    assert 0.9 < results["small"].attained[0] / results["small"].claimed <= 1
+    assert results["small"].claimed < claimed.epsilon
+    # Both codes nearly reach their ρ, the flat code only if its selections are not too large.
     if subject is PAIRED or epsilon / math.ceil(passes) <= 1:
-        assert 0.97 < found["balanced"].rho_ratio <= 1
+        assert 0.97 < results["balanced"].rho_ratio <= 1
 
 
 def test_the_paper_s_code_is_audited_in_sensing_too() -> None:
-    """The planner may take it where bits are few."""
-    found = by_kind(exact.audit(*setting.plan_for(ORDERED, 4.0), 2, 1))
-    assert all(one.within for one in found.values())
-    assert found["adversarial"].reached
+    """The planner may choose this code for small bit budgets."""
+    results = by_kind(exact.audit(*setting.plan_for(ORDERED, 4.0), 2, 1))
+    assert all(result.within for result in results.values())
+    assert results["adversarial"].reached
 
 
 def small_plan(subject: Subject, clip: float = setting.CLIP) -> Plan:
-    """Ten steps of about ε = 4, with another clip at the same tilt."""
+    """Return a plan of ten steps of about ε = 4, with another clip at the same tilt."""
     plan = setting.plan_within(subject, 4.0, 10, 1 << 10, 6)
     width = float(np.float32(clip))
     steps = [dataclasses.replace(step, clip=width) for step in plan.steps if isinstance(step, SensingStep)]
@@ -128,15 +127,15 @@ def small_plan(subject: Subject, clip: float = setting.CLIP) -> Plan:
 
 @SUBJECTS
 @pytest.mark.parametrize("shape", [(1, 1, 3), (3, 3, 3), (1, 7, 3), (5, 5, 1)])
-def test_tiny_and_odd_pictures(subject: Subject, shape: tuple[int, int, int]) -> None:
+def test_claims_hold_for_tiny_and_odd_pictures(subject: Subject, shape: tuple[int, int, int]) -> None:
     """Some steps touch nothing; a grey picture is touched by a mask of twelve groups."""
-    found = exact.audit(small_plan(subject), Geometry(*shape), 3, 1)
-    assert all(one.within for one in found)
-    assert max(found[1].observed) > 0.5
+    results = exact.audit(small_plan(subject), Geometry(*shape), 3, 1)
+    assert all(result.within for result in results)
+    assert max(results[1].observed) > 0.5
 
 
 class Hostile:
-    """A public denoiser that always says the same."""
+    """A public denoiser whose prediction is constant."""
 
     device, planes = torch.device("cpu"), ("state",)
 
@@ -153,20 +152,20 @@ class Hostile:
 @SUBJECTS
 @pytest.mark.parametrize("clip", [0.05, 1.5])
 @pytest.mark.parametrize("answer", [-1.0, 0.5, math.nan, math.inf])
-def test_no_denoiser_leads_beyond_the_claim(subject: Subject, clip: float, answer: float) -> None:
-    """Predictions beyond what a pixel can be, and those that are no numbers; clips wider than any pixel."""
+def test_no_prediction_of_a_denoiser_exceeds_the_claim(subject: Subject, clip: float, answer: float) -> None:
+    """Predictions may be no value of a pixel, or not a number; clips may be wider than the range of pixels."""
     denoiser: Any = Hostile(answer)
-    found = exact.audit(small_plan(subject, clip), Geometry(12, 12, 3), 1, 1, denoiser)
-    assert all(one.within for one in found), found
-    assert max(one.ratio for one in found) > 0.5
+    results = exact.audit(small_plan(subject, clip), Geometry(12, 12, 3), 1, 1, denoiser)
+    assert all(result.within for result in results), results
+    assert max(result.ratio for result in results) > 0.5
 
 
-def test_an_adversary_looks_for_room() -> None:
-    """Where a prediction is white, a pixel cannot move the shift up: another one is taken, if there is any."""
+def test_an_adversary_chooses_a_pixel_whose_shift_can_move() -> None:
+    """A pixel that is predicted to be white cannot move the shift up, so the adversary chooses another if it can."""
     plan, shape = setting.plan_for(PAIRED, 4.0, 1)
     chain = setting.chain_of(plan, shape, 0)
     layouts = [chain.layout(number, [0]) for number in range(len(plan.steps))]
-    white = [np.ones(len(one.chunks.order), np.float32) for one in layouts]
+    white = [np.ones(len(layout.chunks.order), np.float32) for layout in layouts]
     free = layouts[2].chunks.order[5]
     white[2][5] = 0.6
     dark, light = neighbours.adversarial_pair(chain, np.random.default_rng(0), predictions=white)
@@ -189,82 +188,82 @@ def test_pairs_of_images_differ_in_one_pixel(subject: Subject) -> None:
 
 @SUBJECTS
 def test_a_small_change_is_charged_by_the_slope(subject: Subject) -> None:
-    """Eight levels cost what the certificate says between such images, and more than their share of the whole ε."""
+    """A change of eight levels costs what the certificate states for it, and more than its share of the whole ε."""
     plan, shape = setting.plan_for(subject, 4.0)
-    found = by_kind(exact.audit(plan, shape, 1, 1))["small"]
+    small = by_kind(exact.audit(plan, shape, 1, 1))["small"]
     first, second = np.full(shape.shape, 100, np.uint8), np.full(shape.shape, 100, np.uint8)
     second[3, 4] += exact.SMALL
     claimed = Certificate.of(plan, shape)
-    assert found.claimed == claimed.between(first, second)
-    assert found.claimed > 2 * claimed.epsilon * exact.SMALL / 255
+    assert small.claimed == claimed.between(first, second)
+    assert small.claimed > 2 * claimed.epsilon * exact.SMALL / 255
 
 
-# The laws, and the draws.
+# Laws and draws.
 
 
-def test_the_outcomes_of_a_pair_are_those_of_its_threshold() -> None:
-    """By definition: T of 2^64 integers give +, in exact logarithms however unlikely − is."""
-    one = Pair((1 << 64) - 3)
-    np.testing.assert_allclose(one.log_law(), [math.log(3) - 64 * math.log(2), 0], rtol=1e-15, atol=1e-16)
-    assert one.share(0) == one.share((1 << 64) - 4) == (1, 0, (1 << 64) - 3)
-    assert one.share((1 << 64) - 3) == one.share((1 << 64) - 1) == (0, (1 << 64) - 3, 1 << 64)
-    assert {one.edge(number) for number in (0, 1 << 63, (1 << 64) - 1, 1 << 80)} == {(1 << 64) - 3}
+def test_the_outcomes_of_a_pair_follow_from_its_threshold() -> None:
+    """T of 2^64 integers give +; logarithms are exact even if − is very unlikely."""
+    pair = Pair((1 << 64) - 3)
+    np.testing.assert_allclose(pair.log_law(), [math.log(3) - 64 * math.log(2), 0], rtol=1e-15, atol=1e-16)
+    assert pair.share(0) == pair.share((1 << 64) - 4) == (1, 0, (1 << 64) - 3)
+    assert pair.share((1 << 64) - 3) == pair.share((1 << 64) - 1) == (0, (1 << 64) - 3, 1 << 64)
+    assert {pair.edge(number) for number in (0, 1 << 63, (1 << 64) - 1, 1 << 80)} == {(1 << 64) - 3}
     assert np.frombuffer(Pair.private_bytes((1 << 64) - 3), np.uint64).tolist() == [(1 << 64) - 3]
     assert Pair(1 << 63).log_law().tolist() == [-math.log(2)] * 2
 
 
 def test_the_law_of_pairs_is_a_logistic_of_the_shift() -> None:
-    """Against floats: P[+] = 1/(1 + e^(−2v)), for the shifts that the encoder has."""
+    """For the shifts of the encoder, the law agrees with floats: P[+] = 1/(1 + e^(−2v))."""
     plan, shape = setting.plan_for(PAIRED, 16.0, 1)
     chain = setting.chain_of(plan, shape, 0)
     image = np.random.default_rng(0).integers(0, 256, shape.coordinates, np.uint8)
     layout = chain.layout(0, [0])
     selector = Selector(plan, chain.seed, image[None], "cpu")
     task = selector.task(layout, torch.zeros(1, len(layout.chunks.order)))
-    found = plan.code.outcomes(scoring.Candidates(task, scoring.backend))
+    outcomes = plan.code.outcomes(scoring.Candidates(task, scoring.backend))
     tilts = 2 * task.shifts * math.log(2) * 2.0**-task.fraction_bits
     expected = np.stack([-np.logaddexp(0, tilts), -np.logaddexp(0, -tilts)], axis=1)
-    np.testing.assert_allclose([one.log_law() for one in found], expected, rtol=1e-9)
-    assert len(found) == 64
+    np.testing.assert_allclose([outcome.log_law() for outcome in outcomes], expected, rtol=1e-9)
+    assert len(outcomes) == 64
     assert np.abs(tilts).max() == pytest.approx(16, rel=0.01)
 
 
-def test_the_law_of_a_step_of_several_pairs_is_that_of_its_outcomes() -> None:
+def test_the_law_of_a_step_of_several_pairs_has_the_law_of_each_bit() -> None:
     plan, shape = setting.single_step(PAIRED, 2.0)
     chain = setting.chain_of(plan, shape, 0)
     image = np.random.default_rng(1).integers(0, 256, shape.coordinates, np.uint8)
-    found = likelihood.first_law(chain, image)
-    assert found.shape == (16,)
-    assert math.fsum(np.exp(found)) == pytest.approx(1, abs=1e-12)
+    step_law = likelihood.first_law(chain, image)
+    assert step_law.shape == (16,)
+    assert math.fsum(np.exp(step_law)) == pytest.approx(1, abs=1e-12)
     bits = np.array(np.unravel_index(np.arange(16), (2,) * 4)).T
     np.testing.assert_array_equal(likelihood.numbers(chain, bits), np.arange(16))
-    # The marginal law of each bit is the one of its coordinate alone.
+    # The marginal law of each bit equals the law of its coordinate alone.
     order = chain.layout(0, [0]).chunks.order
-    for place, coordinate in enumerate(order):
+    for column, coordinate in enumerate(order):
         other = np.full_like(image, 128)
         other[coordinate] = image[coordinate]
         alone = likelihood.first_law(chain, other)
-        shares = [np.exp(law_)[bits[:, place] == 1].sum() for law_ in (found, alone)]
+        shares = [np.exp(law_)[bits[:, column] == 1].sum() for law_ in (step_law, alone)]
         assert shares[0] == pytest.approx(shares[1], rel=1e-12)
 
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1 / 16, 1.0, 6.0])
 def test_the_encoder_draws_by_its_law(subject: Subject, epsilon: float) -> None:
-    """Fails on right code once in 10^7."""
-    found = suite.law_audit(subject, epsilon, 4000)
-    assert found.passed, found
-    assert (found.wrong, found.images) == (0, law.SEEDS)
-    assert found.draws == 2 * law.SEEDS * (4 if subject is PAIRED else 1)
+    """The test fails for a correct encoder once in 10^7."""
+    result = suite.law_audit(subject, epsilon, 4000)
+    assert result.passed, result
+    assert (result.wrong, result.images) == (0, law.SEEDS)
+    assert result.draws == 2 * law.SEEDS * (4 if subject is PAIRED else 1)
 
 
 def same_bytes(count: int) -> bytes:
-    """The same eight private bytes for all coordinates."""
+    """Return the same eight private bytes for all coordinates."""
     return (PRIVATE_BYTES(8) * count)[:count]
 
 
 def at_most(code: Pairs, scored: Scored) -> Indices:
-    """u ≤ T in place of u < T: one integer of 2^64 too many gives +."""
+    """Draw + for u ≤ T instead of u < T: one integer of 2^64 too many gives +."""
     del code
     shifts, table = scored.shifts(), pairs.thresholds(scored.limit, scored.fraction_bits)
     drawn = np.frombuffer(randomness.private_bytes(8 * len(shifts)), np.uint64)
@@ -281,37 +280,37 @@ BUGS = {
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_bits_that_are_drawn_wrongly_are_found_out(name: str) -> None:
-    """By the counts or by the known bytes; the exact audit sees it on its own, too."""
+def test_audits_catch_bits_that_are_drawn_wrongly(name: str) -> None:
+    """The law audit catches them by counts or by known bytes; the exact audit catches them, too."""
     plan, shape = setting.plan_for(PAIRED, 1.0)
     with setting.replaced(*BUGS[name]):
         assert not suite.law_audit(PAIRED, 1.0, 4000).passed
-        found = exact.audit(plan, shape, 4, 1)
-    assert any(one.wrong for one in found)
-    assert not any(one.wrong for one in exact.audit(plan, shape, 4, 1))
+        results = exact.audit(plan, shape, 4, 1)
+    assert any(result.wrong for result in results)
+    assert not any(result.wrong for result in exact.audit(plan, shape, 4, 1))
 
 
 def test_known_bytes_are_at_the_edge_of_the_law() -> None:
-    """Not even one integer in 2^64 may differ: half of the draws are at it."""
+    """Half of the draws use the integer at the edge of a share, so that one wrong integer of 2^64 is noticed."""
     plan, shape = setting.plan_for(PAIRED, 1.0, 1)
     chain = setting.chain_of(plan, shape, 0)
     image = np.random.default_rng(0).integers(0, 256, shape.coordinates, np.uint8)
-    found = [likelihood.compare(chain, (image, 255 - image))]
+    comparisons = [likelihood.compare(chain, (image, 255 - image))]
     with setting.replaced(Pairs, "draw", at_most):
-        found.append(likelihood.compare(chain, (image, 255 - image)))
-    assert [one.draws for one in found] == [512, 512]
-    assert [one.wrong for one in found] == [0, 256]
+        comparisons.append(likelihood.compare(chain, (image, 255 - image)))
+    assert [comparison.draws for comparison in comparisons] == [512, 512]
+    assert [comparison.wrong for comparison in comparisons] == [0, 256]
 
 
 # Counts.
 
 
 @SUBJECTS
-def test_counts_of_the_real_encoder(subject: Subject) -> None:
-    """Wrong, on right code, once in a million."""
-    found = suite.black_box_audit(subject, 2.0, 20_000)
-    assert 0.45 < found["ratio"] <= 1
-    assert 0 < found["due"] <= found["observed"]
+def test_counts_of_the_real_encoder_stay_below_the_claim(subject: Subject) -> None:
+    """The test fails for a correct encoder once in a million."""
+    facts = suite.black_box_audit(subject, 2.0, 20_000)
+    assert 0.45 < facts["ratio"] <= 1
+    assert 0 < facts["due"] <= facts["observed"]
     assert suite.black_box_audit(subject, 1 / 16, 100)["due"] == 0
 
 
@@ -328,18 +327,18 @@ NEW = (
 @pytest.mark.slow
 @SUBJECTS
 def test_every_mistake_is_caught(subject: Subject) -> None:
-    found = suite.control_audit(subject)
-    assert all(one["caught"] for one in found.values()), found
-    assert set(NEW) <= set(found)
-    assert ("pairs charged with ρ = ε²/8" in found) == (subject is PAIRED)
-    assert "pixels not clamped" not in found
-    assert len(found) == (11 if subject is PAIRED else 13)
+    facts = suite.control_audit(subject)
+    assert all(control["caught"] for control in facts.values()), facts
+    assert set(NEW) <= set(facts)
+    assert ("pairs charged with ρ = ε²/8" in facts) == (subject is PAIRED)
+    assert "pixels not clamped" not in facts
+    assert len(facts) == (11 if subject is PAIRED else 13)
 
 
 @pytest.mark.slow
 @SUBJECTS
 def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All mistakes replaced by the real thing: no alarm, whatever is tried."""
+    """The real encoder in the place of each broken one raises no alarm."""
     honest = Controls(
         {"the real one": blackbox.encoder, "the rule": broken.encoder(broken._honest)},
         {"really": (Selector, likelihood.log_law)},
@@ -352,30 +351,30 @@ def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.Mo
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
     monkeypatch.setattr(suite, "CONTROL_TRIES", 4)
     monkeypatch.setattr(suite, "SPARES", suite.SPARES[::5])
-    found = suite.control_audit(subject)
-    assert len(found) == 6
-    assert not any(one["caught"] for one in found.values()), found
+    facts = suite.control_audit(subject)
+    assert len(facts) == 6
+    assert not any(control["caught"] for control in facts.values()), facts
 
 
 @SUBJECTS
 def test_a_clip_of_the_picture_s_own_moves_every_tilt(subject: Subject) -> None:
-    """One pixel that turns white widens the clip of all: what is lost grows with the picture, far above ε."""
-    found = suite._compare(subject, *controls.CLIPPED.comparisons["a clip that depends on the picture"])
-    assert found["caught"]
-    assert found["observed"] > 10 * found["claimed"]
+    """A pixel that turns white widens the clip of all pixels: the loss grows with the picture, far above ε."""
+    facts = suite._compare(subject, *controls.CLIPPED.comparisons["a clip that depends on the picture"])
+    assert facts["caught"]
+    assert facts["observed"] > 10 * facts["claimed"]
 
 
 @SUBJECTS
 @pytest.mark.parametrize("name", ["a group chosen by the picture", "a gain fitted to the picture"])
-def test_what_is_said_beside_the_bits_is_counted(subject: Subject, name: str) -> None:
-    found = suite._count(subject, controls.CLIPPED.releases[name])
-    assert found["caught"]
-    assert found["observed"] > 2 * found["claimed"]
+def test_the_black_box_audit_catches_what_is_released_beside_the_bits(subject: Subject, name: str) -> None:
+    facts = suite._count(subject, controls.CLIPPED.releases[name])
+    assert facts["caught"]
+    assert facts["observed"] > 2 * facts["claimed"]
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 16.0])
 def test_rho_of_pairs_is_not_an_eighth_of_the_square(epsilon: float) -> None:
-    """By the exact Rényi divergences, as long as the claim is not as large as ε itself."""
+    """The exact Rényi divergences refute ε²/8, as long as that is below ε itself."""
     plan, shape = setting.plan_for(PAIRED, epsilon)
     with setting.replaced(Pairs, "charge", broken.bounded_range):
         wrong = by_kind(exact.audit(plan, shape, 1, 1))
@@ -391,14 +390,14 @@ def test_a_slope_derived_from_the_clip_is_refuted(subject: Subject) -> None:
     """A small change loses about 1/clip times what such a slope would claim; the whole ε is the same."""
     plan, shape = setting.plan_for(subject, 4.0)
     with setting.replaced(Sensitivity, "units", broken.slope_of_clip):
-        found = by_kind(exact.audit(plan, shape, 1, 1))
-    assert found["small"].ratio > 0.9 / setting.CLIP
-    assert not found["small"].within
-    assert all(one.within for kind, one in found.items() if kind != "small")
+        results = by_kind(exact.audit(plan, shape, 1, 1))
+    assert results["small"].ratio > 0.9 / setting.CLIP
+    assert not results["small"].within
+    assert all(result.within for kind, result in results.items() if kind != "small")
 
 
 def average(mask: Turns, charges: Sequence[float], channels: int) -> float:
-    """What the steps charge a pixel on the average."""
+    """Return what the steps charge a pixel on average."""
     return math.fsum(charges) * mask.mean_touches(channels)
 
 
@@ -407,17 +406,17 @@ def test_an_average_over_the_pixels_is_refuted(subject: Subject) -> None:
     """In two and a half passes the worst pixel pays three times."""
     plan, shape = setting.plan_for(subject, 4.0)
     with setting.replaced(Turns, "worst", average):
-        found = by_kind(exact.audit(plan, shape, 1, 1))
-    assert found["adversarial"].ratio == pytest.approx(3 / 2.5, rel=0.01)
-    assert not found["adversarial"].within
+        results = by_kind(exact.audit(plan, shape, 1, 1))
+    assert results["adversarial"].ratio == pytest.approx(3 / 2.5, rel=0.01)
+    assert not results["adversarial"].within
 
 
-def test_which_mistakes_can_be_made() -> None:
-    """Both kinds of codes have their own; what a clip bounds, and what only a clip can get wrong."""
+def test_each_coding_has_the_mistakes_that_can_be_made_with_it() -> None:
+    """Each kind of code has mistakes of its own; a clip rules out some mistakes and allows others."""
     named = {}
     for subject in (PAIRED, FLAT, Subject(SHARP)):
-        own = controls.controls_of(subject)
-        named[subject] = {*own.releases, *own.comparisons, *own.laws, *own.claims}
+        mistakes = controls.controls_of(subject)
+        named[subject] = {*mistakes.releases, *mistakes.comparisons, *mistakes.laws, *mistakes.claims}
     assert set(NEW) <= named[PAIRED] & named[FLAT]
     assert not set(NEW) & named[Subject(SHARP)]
     assert "noise in float32" in named[FLAT] & named[Subject(SHARP)]
@@ -431,29 +430,29 @@ def test_which_mistakes_can_be_made() -> None:
     }
 
 
-# All of it.
+# The whole audit.
 
 
 @pytest.mark.slow
-def test_a_preset_of_several_codings_tells_the_worst_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_of_several_codings_reports_the_worst_result_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {"BLACK_BOX_RUNS": 2000, "LAW_RUNS": 2000, "PAIRS": 3, "ADVERSARIES": 1, "SPARES": suite.SPARES[::4]}
     for name, value in quick.items():
         monkeypatch.setattr(suite, name, value)
     mistakes = controls.controls_of  # `test_every_mistake_is_caught` has those of the flat code
-    monkeypatch.setattr(controls, "controls_of", lambda one: mistakes(one) if one.alone else Controls())
+    monkeypatch.setattr(controls, "controls_of", lambda subject: mistakes(subject) if subject.alone else Controls())
     audit = suite.audit("sharp", 1.0)
     assert audit.passed
-    found = audit.to_dict()
-    each = list(found["codings"].values())
-    assert list(found["codings"]) == [coding.name for coding in SENSED]
+    facts = audit.to_dict()
+    each = list(facts["codings"].values())
+    assert list(facts["codings"]) == [coding.name for coding in SENSED]
     for kind in ("random", "extreme", "balanced", "adversarial", "small"):
-        assert found["exact"][kind]["ratio"] == max(one["exact"][kind]["ratio"] for one in each) <= 1
-        rho = max(one["exact"][kind]["rho"]["ratio"] for one in each)
-        assert found["exact"][kind]["rho"]["ratio"] == rho <= 1
-    assert found["black_box"]["ratio"] == max(one["black_box"]["ratio"] for one in each)
-    assert found["law"]["p"] == min(one["law"]["p"] for one in each)
-    assert set(found["controls"]) == {name for one in each for name in one["controls"]}
-    # What fails in one coding fails at the top.
+        assert facts["exact"][kind]["ratio"] == max(coding["exact"][kind]["ratio"] for coding in each) <= 1
+        rho = max(coding["exact"][kind]["rho"]["ratio"] for coding in each)
+        assert facts["exact"][kind]["rho"]["ratio"] == rho <= 1
+    assert facts["black_box"]["ratio"] == max(coding["black_box"]["ratio"] for coding in each)
+    assert facts["law"]["p"] == min(coding["law"]["p"] for coding in each)
+    assert set(facts["controls"]) == {name for coding in each for name in coding["controls"]}
+    # A part that fails in one coding fails for the whole preset.
     first, *rest = audit.codings.items()
     missed = first[1].controls | {"a constant private draw": {"caught": False}}
     wrong = dataclasses.replace(first[1].law, wrong=1, p=1.0)

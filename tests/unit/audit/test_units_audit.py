@@ -30,12 +30,12 @@ def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(name: str, epsilon: 
     plan, geometry = setting.plan_for(SUBJECTS[name], epsilon)
     claimed = Certificate.of(plan, geometry)
     assert 0.98 * epsilon < claimed.epsilon <= epsilon
-    found = {one.kind: one for one in exact.audit(plan, geometry, 2, 2)}
-    assert all(one.within and not one.wrong for one in found.values())
-    assert 0.99 < min(found["adversarial"].attained) / claimed.epsilon <= found["adversarial"].ratio <= 1
-    assert all(one.claimed == claimed.epsilon for one in found.values())  # a small change costs as much
-    assert 0 < found["adversarial"].rho_ratio <= 1
-    lower = dataclasses.replace(found["adversarial"], claimed=0.98 * claimed.epsilon)
+    results = {result.kind: result for result in exact.audit(plan, geometry, 2, 2)}
+    assert all(result.within and not result.wrong for result in results.values())
+    assert 0.99 < min(results["adversarial"].attained) / claimed.epsilon <= results["adversarial"].ratio <= 1
+    assert all(result.claimed == claimed.epsilon for result in results.values())  # a small change costs as much
+    assert 0 < results["adversarial"].rho_ratio <= 1
+    lower = dataclasses.replace(results["adversarial"], claimed=0.98 * claimed.epsilon)
     assert not lower.within
 
 
@@ -52,7 +52,7 @@ def test_pairs_differ_in_one_unit(name: str) -> None:
 
 
 @EVERY
-def test_the_law_and_the_black_box(name: str) -> None:
+def test_the_law_and_the_black_box_audit_pass(name: str) -> None:
     subject = SUBJECTS[name]
     assert suite.law_audit(subject, 4.0, 2000).passed
     facts = suite.black_box_audit(subject, 2.0, 4000)
@@ -62,11 +62,11 @@ def test_the_law_and_the_black_box(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SUBJECTS if not name.startswith("16")])
 def test_every_mistake_is_caught(name: str) -> None:
-    found = suite.control_audit(SUBJECTS[name])
-    assert all(facts["caught"] for facts in found.values()), found
+    controls = suite.control_audit(SUBJECTS[name])
+    assert all(facts["caught"] for facts in controls.values()), controls
 
 
-def test_mistakes_that_only_cells_can_make() -> None:
+def test_cells_have_mistakes_of_their_own() -> None:
     names = [set(_names(controls.controls_of(SUBJECTS[name]))) for name in SUBJECTS]
     local = {
         "one private integer for two cells",
@@ -86,8 +86,8 @@ def test_mistakes_that_only_cells_can_make() -> None:
     assert all(not local & each for each in names[4:])
 
 
-def _names(found: controls.Controls) -> list[str]:
-    return [name for one in dataclasses.fields(found) for name in getattr(found, one.name)]
+def _names(mistakes: controls.Controls) -> list[str]:
+    return [name for group in dataclasses.fields(mistakes) for name in getattr(mistakes, group.name)]
 
 
 def test_units_that_cannot_be_audited_are_refused() -> None:
@@ -109,7 +109,7 @@ def test_the_command_audits_a_unit(run: Command, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(suite, "audit_coding", audit_coding)
     code, out, _ = run("audit", "--unit", 16, "--epsilon", 4, "--json")
     assert code == 0
-    assert {(one.unit, one.candidate) for one in asked} == {(Cells(16), 0), (Cells(16), 1)}
+    assert {(subject.unit, subject.candidate) for subject in asked} == {(Cells(16), 0), (Cells(16), 1)}
     assert '"unit": {"kind": "cell", "side": 16}' in out
     code, out, _ = run("audit", "--unit", "picture")
     assert code == 0
