@@ -31,7 +31,7 @@ from dipp.codec.questions import RoundCandidates
 from dipp.codec.trajectory import Trajectory, trajectory
 from dipp.core import chunking, randomness
 from dipp.core.arithmetic import Arithmetic
-from dipp.core.arrays import Array, alike, library
+from dipp.core.arrays import Array, alike, library, single
 from dipp.core.channels import Channel
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -159,7 +159,7 @@ class Chain:
         noise = self.denoiser.placed(np.zeros((len(indices), channels * height * width), np.float32))
         if layout.chunks.count:
             observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, noise))
-            noise[:, alike(_planes_of(layout), noise)] = observed.reshape(len(indices), -1)
+            noise[:, alike(_planes_of(layout), noise)] = alike(single(observed), noise).reshape(len(indices), -1)
         return noise.reshape(-1, channels, height, width)
 
 

@@ -32,11 +32,11 @@ def colours_last(values: Array) -> NDArray[Any]:
     return np.moveaxis(host(values), 1, -1)
 
 
-def alike(values: NDArray[Any], other: Array) -> Array:
-    """Return an array of NumPy in the library of another array, and on its device."""
+def alike(values: Array, other: Array) -> Array:
+    """Return an array in the library of another array, and on its device."""
     if isinstance(other, np.ndarray):
-        return values
-    return library(other).from_numpy(values).to(other.device)
+        return host(values)
+    return library(other).as_tensor(values).to(other.device)
 
 
 def room(shape: tuple[int, ...], other: Array) -> Array:
