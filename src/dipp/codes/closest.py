@@ -1,12 +1,12 @@
 """The code `closest`: one draw for each block of a unit, at a price that no score can change.
 
-A block has n public candidates. T is the set of the m that are nearest to its private content, by any measure; the
-index is drawn with the heavy weight for each candidate in T, and with the light one for each other. The law, its proof
-and its price stand in `core.closest`.
+A block has n public candidates. T is the set of the m candidates that are nearest to its private content, by any
+measure. The index is drawn with the heavy weight for each candidate in T, and with the light weight for each other
+candidate. The law, its proof and its price are in `core.closest`.
 
 *What a unit pays.* A unit of split × split blocks takes part in split² draws of a step, for each of its places if it
 has several (`core.regions`). Each depends on that unit alone and costs ε = ln(a/b), whatever was drawn before. So the ε
-add up, and so do the ρ. Other units' draws do not depend on it at all: k units pay k times as much.
+add up, and so do the ρ. The draws of other units do not depend on it at all: k units pay k times as much.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from dipp.core.steps import Question
 from dipp.errors import DippError
 
 NEARER = 2.0**-40
-"""Share by which laws that an audit compares understate a loss."""
+"""Share by which the laws that audits compare understate a loss."""
 
 
 @dataclass(frozen=True)
 class Closest(Code):
-    """One of the nearest candidates of each block, or another one, by `core.closest.Weights`."""
+    """The code of questions: it draws a candidate for each block, and the nearest have the heavy weight."""
 
     name, number = "closest", 4
     columns, terms_kind, deal = (INDEX_BITS,), Weights, BY_BLOCK
@@ -47,7 +47,7 @@ class Closest(Code):
 
     @property
     def score_alpha(self) -> Fraction:
-        """1: nothing is folded into scores that only rank."""
+        """1, because the scores only rank candidates."""
         return Fraction(1)
 
     def require_kind(self, kind: str) -> None:
@@ -56,7 +56,7 @@ class Closest(Code):
             raise DippError("code", f"closest answers questions, and not steps of {kind}")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: ARG002
-        """Raise for any channel but the sign channel of period 1, which touches everything; its noise has no part."""
+        """Raise for any channel except the sign channel of period 1, which touches everything."""
         if channel != Sign(period=1):
             raise DippError("code", f"closest needs the sign channel of period 1, got {channel.name}")
 
@@ -65,13 +65,13 @@ class Closest(Code):
         return 1, index_bits
 
     def draw(self, scored: Any) -> Indices:
-        """Draw an index for each block by one private integer each.
+        """Draw an index for each block, each by a private integer of its own.
 
         Args:
             scored: The private content of the blocks (`scoring.blocks.Blocks`).
 
         Returns:
-            The indices, one for each block.
+            The index of each block, int64.
         """
         terms: Weights = scored.terms
         best = scored.nearest(terms.best)
@@ -79,28 +79,28 @@ class Closest(Code):
         return law.draw(best, scored.tally)
 
     def observe(self, indices: Indices, shared: Shared) -> Any:
-        """Return what the drawn candidates mean for each coordinate of the blocks."""
+        """Return the value of the drawn candidates for each coordinate of the blocks."""
         return shared.means(indices)
 
     def terms(self, step: Any, channel: Channel) -> Weights:  # noqa: ARG002
         """Return the weights of a question."""
-        own: Weights = step.weights
-        return own
+        weights: Weights = step.weights
+        return weights
 
     @classmethod
     def priced_by(cls, terms: Terms) -> Closest:
-        """Return the code; any weights will do."""
+        """Return the code, which has no parameters; raise unless the terms are weights."""
         if not isinstance(terms, Weights):
-            raise DippError("closest", f"weights are needed, got {type(terms).__name__}")
+            raise DippError("closest", f"needs weights, got {type(terms).__name__}")
         return cls()
 
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:  # noqa: ARG002
-        """Return the price of the draws of a unit, whatever its content and however little of it changes.
+        """Return the cost of the draws of a unit, which is the same for every change of its content.
 
-        The products are exact, or round by less than the 2^−50 that the prices of a draw were raised by.
+        The products are exact, or their rounding is less than the share 2^−50 by which the price of a draw is raised.
         """
         if not isinstance(terms, Weights) or not apart:
-            raise DippError("closest", "weights, and a draw for each block, are needed")
+            raise DippError("closest", "needs weights, and a draw for each block")
         return Cost(touched * terms.epsilon, touched * terms.rho)
 
     def outcomes(self, scored: Any) -> list[Outcomes]:
@@ -111,11 +111,12 @@ class Closest(Code):
 
 @dataclass(frozen=True)
 class DrawOutcomes(Outcomes):
-    """The outcomes of one draw."""
+    """The outcomes of one draw by the code `closest`."""
 
     best: tuple[int, ...]
-    """T, ascending."""
+    """T, the indices with the heavy weight, ascending."""
     weights: Weights
+    """The law of the draw."""
 
     @property
     def total(self) -> int:
@@ -125,7 +126,8 @@ class DrawOutcomes(Outcomes):
     def log_law(self) -> Floats:
         """Return ln(a/W) in T and ln(b/W) outside.
 
-        They are nearer to each other by a share `NEARER`, more than logarithms round: differences never exceed ε.
+        Their difference is reduced by the share `NEARER`, which is more than the logarithms round, so that it never
+        exceeds ε.
         """
         heavy, light = (math.log(weight / self.total) for weight in (self.weights.heavy, self.weights.light))
         law = np.full(self.weights.candidates, light)
@@ -133,7 +135,7 @@ class DrawOutcomes(Outcomes):
         return law
 
     def share(self, integer: int) -> Share:
-        """Return the share of the candidate that the integer stands for, by `Weights.index_at`."""
+        """Return the share of the candidate that `Weights.index_at` gives for the integer."""
         law, heavy = self.weights, self.weights.best * self.weights.heavy
         size, base = (law.heavy, 0) if integer < heavy else (law.light, heavy)
         begin = base + (integer - base) // size * size
@@ -142,5 +144,5 @@ class DrawOutcomes(Outcomes):
 
     @staticmethod
     def private_bytes(integer: int) -> bytes:
-        """Return one limb of 64 bits."""
+        """Return the integer as one limb of 64 bits."""
         return np.array([integer], np.uint64).tobytes()

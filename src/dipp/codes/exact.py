@@ -1,4 +1,4 @@
-"""Exact Poisson private representation: the reference for correctness, for mechanisms given as callables."""
+"""Exact Poisson private representation of mechanisms that are given as callables: a reference for correctness."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from dipp.errors import DippError
 Floats = NDArray[np.float64]
 
 MAX_RANK = 1 << 62
+"""Ranks of points stay below this."""
 MIN_ALPHA = 1.01
-"""Below it the marks V underflow; ranks would be beyond reach anyway."""
+"""Smallest α: below it the marks V underflow."""
 MAX_LOG_RATIO = 22 * math.log(2)
-"""Largest ln sup r that is searched through: the search takes a multiple of sup r points."""
+"""Largest supported ln sup r, because the search takes a multiple of sup r points."""
 MAX_STRETCHES = 64
+"""Largest number of stretches of time in which the encoder looks for a point with r above 0."""
 NORMAL_MEAN = 1e9
-"""Means beyond which a Poisson count is drawn from its normal limit."""
+"""Poisson counts with a mean from this on are drawn from their normal limit."""
 
 
 @dataclass(frozen=True)
@@ -34,29 +36,32 @@ class Mechanism:
     """A privacy mechanism P(· | x) with a bounded density ratio r = dP/dQ against a public law Q, as callables."""
 
     quantile: Callable[[Floats], Floats]
-    """Rows of `dims` uniforms → as many samples of Q, one a row."""
+    """Function of an array (n, dims) of uniform numbers that returns n samples of Q, one in each row."""
     log_ratio: Callable[[Floats, Floats], Floats]
-    """(samples, x) → ln r(sample | x)."""
+    """Function of samples (n rows) and x that returns ln r(sample | x) of each sample."""
     log_sup_ratio: Callable[[Floats], float]
-    """x → an upper bound of ln r(· | x): how long the encoder must search. Samples that exceed it are refused."""
+    """Function of x that returns an upper bound of ln r(· | x). A sample above the bound raises an error."""
     epsilon: float
     """Pure ε of the mechanism itself."""
     kl_bits: float
     """Public guess of KL(P || Q) in bits, for the zeta code."""
     dims: int = 1
+    """Number of uniform numbers in each sample of Q."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise DippError("epsilon", f"a finite number of at least 0 is needed, got {self.epsilon}")
+            raise DippError("epsilon", f"must be a finite number from 0, got {self.epsilon}")
         if not (math.isfinite(self.kl_bits) and self.kl_bits >= 0):
-            raise DippError("kl_bits", f"a finite number of at least 0 is needed, got {self.kl_bits}")
+            raise DippError("kl_bits", f"must be a finite number from 0, got {self.kl_bits}")
         if self.dims < 1:
-            raise DippError("dims", f"at least one coordinate is needed, got {self.dims}")
+            raise DippError("dims", f"must be at least 1, got {self.dims}")
 
 
 @dataclass(frozen=True)
 class ExactPPR:
-    """Definition 2: K = argmin_k V_k·(T_k/r(M_k | x))^α over all k; M_K is an exact sample of the mechanism.
+    """Exact Poisson private representation (Definition 2 of the paper) of a mechanism.
+
+    K = argmin_k V_k·(T_k/r(M_k | x))^α over all k; M_K is an exact sample of the mechanism.
 
     The minimum over infinitely many points is found as follows. With U = T·V^(1/α), K minimises U/r.
 
@@ -68,7 +73,7 @@ class ExactPPR:
     3. Their ranks in T order count the points between them with U > u₀: Poisson, by independence over disjoint regions,
        with mean ∫ exp(−(u₀/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u₀·Γ(1 − 1/α, y), y = (u₀/t)^α.
 
-    The candidates M_k are random-access in k, so only explored points cost. Ranks beyond 2^62 are left out, which
+    The candidates M_k are random-access in k, so only explored points take time. Ranks beyond 2^62 are left out, which
     makes this step-limited PPR with a very large n: a total variation of about 2^(−61(α − 1)).
 
     T need not be shared: for every realisation of (M, T) the index is 2αε-DP, hence also when T is averaged over. The
@@ -78,59 +83,76 @@ class ExactPPR:
 
     mechanism: Mechanism
     alpha: float = 2.0
+    """α, a finite number from 1.01."""
 
     def __post_init__(self) -> None:
         if not MIN_ALPHA <= self.alpha < math.inf:
-            raise DippError("alpha", f"a finite number from {MIN_ALPHA} is needed for an exact code, got {self.alpha}")
+            raise DippError("alpha", f"must be a finite number from {MIN_ALPHA} for an exact code, got {self.alpha}")
 
     @property
     def epsilon(self) -> float:
-        """2α times the mechanism's ε, in exact arithmetic; not certified for this floating-point program."""
+        """2α times the ε of the mechanism, in exact arithmetic; this floating-point program is not certified."""
         return 2 * self.alpha * self.mechanism.epsilon
 
     @functools.cached_property
     def model(self) -> OctaveZeta:
-        """The zeta code of the ranks, with the paper's parameter."""
+        """The zeta code of the ranks, with the exponent of the paper."""
         return OctaveZeta(entropy.paper_exponent(self.mechanism.kl_bits, Fraction(self.alpha)))
 
     def encode(self, x: Floats, seed: bytes) -> bytes:
-        """Search for K and send it by the zeta code."""
+        """Return the payload of a private vector: the coded index K with its seal.
+
+        Args:
+            x: The private vector, as the mechanism takes it.
+            seed: The public seed, 16 bytes.
+
+        Raises:
+            DippError: A value or a bound of the mechanism is not finite, or a density ratio exceeds its bound.
+
+        """
         return seal(entropy.encode([(self.model, self.index(x, seed))]), seed, self._public)
 
     def decode(self, payload: bytes, seed: bytes) -> Floats:
-        """The sample M_K."""
+        """Return the sample M_K of a payload, float64.
+
+        Raises:
+            DippError: The payload is damaged, or belongs to another code or seed.
+
+        """
         (index,) = entropy.decode(unseal(payload, seed, self._public), [self.model])
         sample: Floats = self._candidates(np.array([index]), seed)[0]
         return sample
 
     @property
     def _public(self) -> str:
-        """The code in words, for the seal; the callables cannot be part of it."""
+        """The public parameters as a text, for the seal; the callables are not part of it."""
         return f"ExactPPR/{float(self.alpha).hex()}/{self.mechanism.dims}/{self.model.exponent}"
 
     def index(self, x: Floats, seed: bytes) -> int:
-        """K − 1."""
+        """Return K − 1, the index of the chosen point, for a private vector and a public seed."""
         from scipy import special  # here and below, because it is slow to import
 
         x = np.asarray(x, np.float64)
         log_sup = self.mechanism.log_sup_ratio(x)
         if not (np.isfinite(x).all() and math.isfinite(log_sup)):
-            raise DippError("x", "finite values with a finite bound on the density ratio are needed")
+            raise DippError("x", "must have finite values, and a finite bound on the density ratio")
         if not -1e-9 <= log_sup <= MAX_LOG_RATIO:
             raise DippError(
-                "log_sup_ratio", f"from 0 to {MAX_LOG_RATIO:.2f} is within reach", "use StepLimitedPPR beyond"
+                "log_sup_ratio", f"must be from 0 to {MAX_LOG_RATIO:.2f}, got {log_sup:.2f}", "use StepLimitedPPR"
             )
         sup, shape = math.exp(log_sup), 1 - 1 / self.alpha
         near, costs, horizon = np.empty(0), np.empty(0), 0.0
-        # The ratio may be 0 at every point of a stretch: then the next stretch is looked at too.
+        # The ratio may be 0 at every point of a stretch; then the search goes on in the next stretch.
         while not np.isfinite(costs).any():
             more = horizon + _arrivals(4 * sup + 16)
             u = more * (-np.log(randomness.private_uniforms(len(more)))) ** (1 / self.alpha)
-            here = self._costs(u, len(near) + np.arange(len(more)), x, seed)
-            near, costs = np.append(near, more), np.append(costs, here)
+            costs_of_stretch = self._costs(u, len(near) + np.arange(len(more)), x, seed)
+            near, costs = np.append(near, more), np.append(costs, costs_of_stretch)
             horizon += 4 * sup + 16
             if horizon > MAX_STRETCHES * (4 * sup + 16):
-                raise DippError("log_ratio", "0 everywhere that was looked at", "is it a density ratio?")
+                raise DippError(
+                    "log_ratio", "is −∞ at every point of the search", "return the logarithm of a density ratio"
+                )
         best = int(np.argmin(costs))
         frontier, rate = float(costs[best]) * sup, float(special.gamma(shape))
         u = _arrivals(frontier * rate) / rate
@@ -150,23 +172,24 @@ class ExactPPR:
         return self.mechanism.quantile(uniforms)
 
     def _costs(self, u: Floats, ranks: NDArray[np.int64], x: Floats, seed: bytes) -> Floats:
-        """U/r, by which the points compete; ∞ where r = 0."""
+        """Return U/r of each point, the cost that K minimises; ∞ where r = 0."""
         log_ratio = np.asarray(self.mechanism.log_ratio(self._candidates(ranks, seed), x), np.float64)
         if not (log_ratio <= self.mechanism.log_sup_ratio(x) + 1e-9).all():
-            raise DippError("log_ratio", "numbers up to log_sup_ratio are needed; one is above it, or NaN")
+            raise DippError("log_ratio", "must be numbers up to log_sup_ratio, but one is above it or NaN")
         with np.errstate(over="ignore"):
             return np.asarray(u * np.exp(-log_ratio), np.float64)
 
 
 @dataclass(frozen=True)
 class OctaveZeta:
-    """P(k) ∝ 2^(−s·⌊log2 k⌋) on k = 1 … 2^62 − 1, for the index k − 1: the zeta law, flat inside each octave.
+    """The law P(k) ∝ 2^(−s·⌊log2 k⌋) of k = 1 … 2^62 − 1 with index k − 1: a zeta law that is flat inside each octave.
 
     That costs 0.03 bits against the zeta law at s near 1. Each k of octave j owns ⌊2^(100 − s·j)⌋ integers, by
     integer square roots (s is a multiple of 1/64), at least one; the total stays below 2^107.
     """
 
     exponent: Fraction
+    """s, a multiple of 1/64."""
 
     @functools.cached_property
     def _starts(self) -> list[int]:
@@ -184,27 +207,27 @@ class OctaveZeta:
         return self._starts[-1]
 
     def interval(self, index: int) -> tuple[int, int]:
-        """Start and weight of an index among the integers below the total."""
+        """Return the first integer that the index owns, and the number of integers that it owns (its weight)."""
         if not 0 <= index < MAX_RANK - 1:
-            raise DippError("index", f"0 to {MAX_RANK - 2} is needed, got {index}")
+            raise DippError("index", f"must be from 0 to {MAX_RANK - 2}, got {index}")
         octave = (index + 1).bit_length() - 1
         weight = self._weight(octave)
         return self._starts[octave] + (index + 1 - (1 << octave)) * weight, weight
 
     def find(self, target: int) -> int:
-        """The index that owns the integer `target`."""
+        """Return the index that owns the integer `target`, 0 ≤ target < total."""
         octave = bisect_right(self._starts, target) - 1
         return (1 << octave) - 1 + (target - self._starts[octave]) // self._weight(octave)
 
 
 def _arrivals(length: float) -> Floats:
-    """Arrival times in [0, length] of a private unit-rate Poisson process, ascending: a Poisson number of uniforms."""
+    """Return the arrival times in [0, length] of a private unit-rate Poisson process, ascending."""
     count = int(_poisson(np.array([length]))[0])
     return np.sort(randomness.private_uniforms(count)) * length
 
 
 def _poisson(mean: Floats) -> Floats:
-    """Private Poisson counts by inversion; far out, where a single count changes nothing, from the normal limit."""
+    """Return private Poisson counts by inversion; from `NORMAL_MEAN` on, from the normal limit of the law."""
     from scipy import special, stats
 
     uniforms = randomness.private_uniforms(len(mean))
@@ -214,7 +237,7 @@ def _poisson(mean: Floats) -> Floats:
 
 
 def _hidden_mass(t: Floats, frontier: float, alpha: float) -> Floats:
-    """F(t) = ∫_0^t exp(−(u₀/s)^α) ds, the mean number of points with T ≤ t and U > u₀."""
+    """Return F(t) = ∫_0^t exp(−(u₀/s)^α) ds, the mean number of points with T ≤ t and U > u₀."""
     from scipy import special
 
     shape, y = 1 - 1 / alpha, (frontier / t) ** alpha

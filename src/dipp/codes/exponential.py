@@ -1,8 +1,9 @@
-"""What the codes that draw by the exponential mechanism share: one secure draw, and its price.
+"""The exponential mechanism: the draw of the codes `flat` and `ppr`, and its price.
 
-**Proof sketch of the price.** Let one pixel change, t of whose coordinates take part in a selection, each moving every
-score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁ belongs
-to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eighth of the square (`privacy.conversions`).
+**Proof sketch of the price.** Let one pixel change. Let t of its coordinates take part in a selection, each moving
+every score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁
+belongs to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eighth of the square
+(`privacy.conversions`).
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
 - *Together*: any deal of the t coordinates to k ≤ t selections costs t·a + k·η ≤ t·ε₁, and the squares add up to no
@@ -28,46 +29,46 @@ from dipp.core.price import Cost, Reach
 
 
 class Exponential(Tilted):
-    """A code whose index is drawn by the exponential mechanism on integer scores. Subclasses have a rational α."""
+    """A code whose index is drawn by the exponential mechanism on integer scores."""
 
     alpha: Fraction
+    """α, by which scores are multiplied."""
     parameters = ("alpha",)
 
     most_tilt = 8.0
-    """A larger one would tell nothing more, since 1 − tanh 8 is 2^−22."""
+    """Largest planned tilt in nats: a larger tilt would convey nothing more, because 1 − tanh 8 is 2^−22."""
 
     @classmethod
     def at(cls, alpha: Fraction) -> Self:
-        """Return the code with that α."""
+        """Return the code of this kind with this α."""
         return cls(alpha)  # type: ignore[call-arg] # subclasses are dataclasses of an α
 
     @property
     def score_alpha(self) -> Fraction:
-        """α: it multiplies the scores, and so the ε."""
+        """α, by which the scores and so the ε are multiplied."""
         return self.alpha
 
     def draw(self, scored: Scored) -> Indices:
-        """Make one secure draw for each chunk."""
+        """Draw one index for each chunk by the exponential mechanism."""
         return scored.select()
 
     def eta(self, moved: Reach) -> float:  # noqa: ARG002
-        """Return η of the selection, whatever the scores."""
+        """Return η of a selection, which does not depend on the scores."""
         return selection.ETA
 
     def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
-        """Return the price of the module's text; α is in the units.
+        """Return the price that the module's docstring proves; the units of `moved` include α.
 
-        Division by 8 is exact, so that sums of ρ round as sums of squares do.
-
-        Squares are products, which round in one way everywhere. Powers of C libraries differ in their last bit, and a
-        reader compares certificates to the last bit.
+        A reader compares certificates to the last bit. So squares are products, which round alike on every platform,
+        and not powers, whose last bit differs between C libraries. Division by 8 is exact, so sums of ρ round as sums
+        of squares do.
         """
         loss = selection.epsilon(moved.units, moved.fraction_bits)
         pure = touched * loss
         return Cost(pure, (touched * (loss * loss) if apart else pure * pure) / 8)
 
     def tilt(self, epsilon: float) -> float:
-        """Return ε/4α: scores move by 2αV, and so does the sum of the weights."""
+        """Return ε/4α, because scores move by 2αV, and so does the sum of the weights."""
         return epsilon / (4 * float(self.alpha))
 
     def pure(self, rho: float) -> float:
@@ -75,7 +76,7 @@ class Exponential(Tilted):
         return math.sqrt(8 * rho)
 
     def outcomes(self, scored: Scored) -> list[Outcomes]:
-        """Return the law of each selection."""
+        """Return the exact law of the index of each selection."""
         return [SearchOutcomes(scores, scored.fraction_bits) for scores in scored.scores()]
 
     def log_weights(self, scored: Scored) -> Floats:
@@ -88,7 +89,9 @@ class SearchOutcomes(Outcomes):
     """The outcomes of a selection among scored candidates."""
 
     scores: selection.Scores
+    """The scores of the candidates of one chunk."""
     fraction_bits: int
+    """S: scores are in units of 2^−S bits."""
 
     @functools.cached_property
     def _sums(self) -> selection.Sums:
@@ -100,14 +103,14 @@ class SearchOutcomes(Outcomes):
         return sum(weight << (selection.RANGE_BITS - j) for j, weight in enumerate(self._sums[0].tolist()))
 
     def log_law(self) -> Floats:
-        """Return the logarithms of the integer weights over their sum."""
+        """Return the logarithm of each integer weight over their sum."""
         whole, fraction = selection.exponents(self.scores, self.fraction_bits)
         logs = np.log(selection.fraction_weights(self.fraction_bits)[fraction].astype(np.float64))
         return np.asarray(logs + (selection.RANGE_BITS - whole) * math.log(2) - math.log(self.total), np.float64)
 
     @functools.cached_property
     def _shares(self) -> tuple[list[int], list[int]]:
-        """Candidates in the order of their shares, bin after bin, and the bounds of the shares."""
+        """The candidates in the order of their shares, bin after bin, and the bounds of the shares."""
         whole, fraction = selection.exponents(self.scores, self.fraction_bits)
         order = np.argsort(whole, kind="stable")
         table = selection.fraction_weights(self.fraction_bits)[fraction[order]].tolist()
@@ -117,14 +120,14 @@ class SearchOutcomes(Outcomes):
     def share(self, integer: int) -> Share:
         """Return the share of the candidate at which the running sum of the weights exceeds the integer."""
         order, begins = self._shares
-        place = bisect.bisect_right(begins, integer)
-        return Share(order[place - 1], begins[place - 1], begins[place])
+        following = bisect.bisect_right(begins, integer)
+        return Share(order[following - 1], begins[following - 1], begins[following])
 
     @staticmethod
     def private_bytes(integer: int) -> bytes:
-        """Return two limbs of 64 bits, the high one first."""
+        """Return the integer as two limbs of 64 bits, the high limb first."""
         return np.array([integer >> 64, integer & ((1 << 64) - 1)], np.uint64).tobytes()
 
     def summed_by(self, on: Sums) -> bool:
-        """Return whether its bin sums are those of the scores."""
+        """Return whether a backend returns the exact bin sums of the scores."""
         return np.array_equal(on.bin_sums(self.scores[None], self.fraction_bits), self._sums)

@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 
 from dipp.codes.exponential import Exponential
-from dipp.codes.oneshot import OneShot
+from dipp.codes.oneshot import SEAL_BYTES, OneShot
 from dipp.core import entropy
 from dipp.errors import DippError
 
 
 @dataclass(frozen=True)
 class Flat(Exponential):
-    """P[K = k] ∝ r(M_k | x)^α over n candidates that are all alike: every index takes log2 n bits."""
+    """The flat code: P[K = k] ∝ r(M_k | x)^α over n candidates without an order, so each index takes log2 n bits."""
 
     alpha: Fraction = Fraction(1)
     name, number = "flat", 0
@@ -24,28 +24,30 @@ class Flat(Exponential):
 
 @dataclass(frozen=True)
 class FlatCode(OneShot):
-    """The flat code for one private vector, at α = 1."""
+    """The flat code at α = 1 for one private vector."""
 
     @property
     def code(self) -> Flat:
-        """α = 1."""
+        """The flat code at α = 1."""
         return Flat()
 
     @property
     def model(self) -> entropy.FixedLength:
-        """⌈log2 n⌉ bits (at least one) for the index."""
+        """The packing of an index: ⌈log2 n⌉ bits, at least one."""
         return entropy.FixedLength((max(1, (self.candidates - 1).bit_length()),))
 
     def _pack(self, index: int) -> bytes:
-        """⌈log2 n⌉ bits in whole bytes."""
+        """Return the index in ⌈log2 n⌉ bits, filled up to whole bytes."""
         return self.model.pack(np.array([[index]]))
 
     def _unpack(self, body: bytes) -> int:
         if len(body) != self.model.size(1):
-            raise DippError("payload", "of the wrong length", "get it again")
+            raise DippError("payload", f"must have {self.model.size(1) + SEAL_BYTES} bytes", "get it again")
         index = int(self.model.unpack(body, images=1)[0, 0])
         if index >= self.candidates:
-            raise DippError("payload", f"index {index} is not below n = {self.candidates}", "get it again")
+            raise DippError(
+                "payload", f"has the index {index}, which is not below n = {self.candidates}", "get it again"
+            )
         return index
 
     @property

@@ -1,12 +1,12 @@
-"""One-shot codes: a private vector in, a few bytes out, from which a noisy sample of the vector is decoded.
+"""One-shot codes: codes that turn one private vector into a few bytes, from which a noisy sample of it is decoded.
 
-A one-shot code puts a code of the codec on a channel, for a single vector x ∈ [−1, 1]^dims. It codes x as z/√snr, with
-z the channel's unit-variance noise around √snr·x (the sign channel: ±1 with the mean tanh(√snr·x)). The protected unit
-is one coordinate of x. Everything but x is public and part of the code, so sender and receiver hold equal code objects
-and share a 16-byte public seed. Each use costs ε again.
+A one-shot code combines a code of the codec with a channel, for a single vector x ∈ [−1, 1]^dims. It codes x as z/√snr,
+with z the channel's unit-variance noise around √snr·x (the sign channel: ±1 with the mean tanh(√snr·x)). The protected
+unit is one coordinate of x. Everything except x is public and part of the code, so sender and receiver hold equal code
+objects and share a 16-byte public seed. Each use costs ε again.
 
-A payload ends in a two-byte seal over code, seed and index: a truncated or damaged one, or one of another code or
-seed, is refused, but for one in 65,536. The seal is a function of what is released anyway, so it costs no ε.
+A payload ends in a two-byte seal over code, seed and index. It detects all but one in 65,536 payloads that are cut off,
+damaged, or made with another code or seed. The seal is a function of released values, so it costs no ε.
 """
 
 from __future__ import annotations
@@ -31,75 +31,90 @@ from dipp.errors import DippError
 Floats = NDArray[np.float64]
 
 SEAL_BYTES = 2
+"""Length of the seal of a payload in bytes."""
 ORDER_ROOM = 1 << 26
-"""Scores leave so much room below their limit for the Poisson order: 2^26 units are 60 bits at the largest scale."""
+"""Room that scores leave below their limit for the Poisson order: 2^26 units are 60 bits at the largest scale."""
 
 
 def seal(body: bytes, seed: bytes, public: str) -> bytes:
-    """The payload: the coded index and its seal, over a spelling of the code that must never change."""
+    """Return the payload of a coded index: its bytes and their seal.
+
+    Args:
+        body: The coded index.
+        seed: The public seed, 16 bytes.
+        public: The public parameters of the code as a text, which must never change.
+    """
     return body + _seal_of(body, seed, public)
 
 
 def unseal(payload: bytes, seed: bytes, public: str) -> bytes:
-    """The coded index of a payload, if the seal is right."""
+    """Return the coded index of a payload, or raise if the seal does not fit (`seal` has the arguments)."""
     if not isinstance(payload, bytes) or len(payload) < SEAL_BYTES:
-        raise DippError("payload", f"at least {SEAL_BYTES} bytes are needed", "get it again")
+        raise DippError("payload", f"must be at least {SEAL_BYTES} bytes", "get it again")
     body = payload[:-SEAL_BYTES]
     if payload[-SEAL_BYTES:] != _seal_of(body, seed, public):
-        raise DippError("payload", "damaged, or made with another code or seed", "get it again")
+        raise DippError("payload", "is damaged, or was made with another code or seed", "get it again")
     return body
 
 
 def _seal_of(body: bytes, seed: bytes, public: str) -> bytes:
-    randomness.stream(seed)  # refuses what is not a seed
+    randomness.stream(seed)  # raises if this is not a seed
     return hashlib.sha256(b"dipp/seal/" + public.encode() + b"\0" + seed + body).digest()[:SEAL_BYTES]
 
 
 @dataclass(frozen=True)
 class OneShot(ABC):
-    """A code on a channel, for one private vector."""
+    """A code for one private vector, with the noise of a channel.
+
+    Raises:
+        DippError: A number is out of its range, or channel, SNR and dims do not fit together.
+
+    """
 
     channel: Channel
+    """The law of the noise."""
     snr: float
     """Power of x over the power of the noise at |x| = 1."""
     dims: int
+    """Number of coordinates of the vector."""
     candidates: int
-    """n: how many candidates the encoder weighs."""
+    """n: the number of candidates, from 1 to 2^22."""
     device: str = field(default="cpu", kw_only=True, compare=False)
+    """Where candidates are scored: "cpu", "cuda" or "reference"."""
 
     @property
     @abstractmethod
     def code(self) -> BySensitivity:
-        """How the index is drawn and priced."""
+        """The code, by which the index is drawn and priced."""
 
     @property
     @abstractmethod
     def _public(self) -> str:
-        """The code in words, for the seal. Payloads that are out were sealed over this spelling."""
+        """The public parameters as a text, which existing payloads are sealed over; it must never change."""
 
     @abstractmethod
     def _pack(self, index: int) -> bytes:
-        """The index in bytes."""
+        """Return the index as bytes."""
 
     @abstractmethod
     def _unpack(self, body: bytes) -> int:
-        """The index that `_pack` packed."""
+        """Return the index that `_pack` wrote."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.channel, Channel):
-            raise DippError("channel", f"a channel such as Laplace() is needed, got {self.channel!r}")
+            raise DippError("channel", f"must be a channel such as Laplace(), got {self.channel!r}")
         _require_whole("dims", self.dims, 1 << 40)
         _require_whole("candidates", self.candidates, selection.MAX_CANDIDATES)
         if not (isinstance(self.snr, int | float) and 0 < self.snr < math.inf):
-            raise DippError("snr", f"a finite number above 0 is needed, got {self.snr}")
+            raise DippError("snr", f"must be a finite number above 0, got {self.snr}")
         if self.channel.mask.period != 1:
-            raise DippError("channel", "a one-shot code touches every coordinate", "use Sign(period=1)")
+            raise DippError("channel", "must touch every coordinate", "use Sign(period=1)")
         try:
             arithmetic = self._arithmetic
         except DippError as error:
-            raise DippError("snr", f"{self.snr} does not suit this channel and α ({error})") from None
+            raise DippError("snr", f"does not suit this channel and α, got {self.snr} ({error})") from None
         if self.dims * arithmetic.law.bound >= selection.MAX_ABS_SCORE - ORDER_ROOM:
-            raise DippError("dims", f"{self.dims} coordinates can overflow the scores at this snr", "use fewer")
+            raise DippError("dims", f"can overflow the scores at this snr, got {self.dims}", "use fewer coordinates")
 
     @functools.cached_property
     def _arithmetic(self) -> Arithmetic:
@@ -111,13 +126,27 @@ class OneShot(ABC):
 
     @property
     def epsilon(self) -> float:
-        """Pure ε for any change of one coordinate of x, from the integers that are really used."""
+        """Pure ε for any change of one coordinate of x, computed from the integers of the code.
+
+        Raises:
+            NoCertificateError: The code or the channel has no certificate.
+
+        """
         loss = self.code.charge(self._arithmetic.moved).epsilon
         self.channel.require_certified()
         return loss
 
     def encode(self, x: Floats, seed: bytes) -> bytes:
-        """Draw the index by the private x and send it, sealed."""
+        """Return the payload of a private vector: the drawn index with its seal.
+
+        Args:
+            x: The private vector, `dims` real numbers in [−1, 1].
+            seed: The public seed, 16 bytes, drawn before x is looked at (`randomness.fresh_seed`).
+
+        Raises:
+            DippError: The vector has another length or a value outside [−1, 1], or the seed another length.
+
+        """
         task = scoring.ScoringTask(
             law=self._arithmetic.law,
             fraction_bits=self._arithmetic.fraction_bits,
@@ -131,7 +160,19 @@ class OneShot(ABC):
         return seal(self._pack(int(index[0])), seed, self._public)
 
     def decode(self, payload: bytes, seed: bytes) -> Floats:
-        """The sample that the encoder chose."""
+        """Return the noisy sample of the vector that a payload names.
+
+        Args:
+            payload: The bytes that `encode` returned.
+            seed: The public seed, 16 bytes.
+
+        Returns:
+            The sample, `dims` float64: x plus noise of variance 1/snr.
+
+        Raises:
+            DippError: The payload is damaged, or was made with another code or seed.
+
+        """
         index = self._unpack(unseal(payload, seed, self._public))
         on = scoring.backend(self.device)
         drawn = on.winners(
@@ -144,14 +185,14 @@ class OneShot(ABC):
 
 
 def _vector(x: object, dims: int) -> Floats:
-    """A private vector as floats, or one clear line; its values are checked where they are used."""
+    """Return a private vector as float64, or raise if it does not have `dims` real numbers."""
     try:
         array = np.asarray(x)
         floats = array.astype(np.float64) if array.dtype.kind in "fiu" else np.empty(0)
     except (TypeError, ValueError):
         floats = np.empty(0)
     if floats.shape != (dims,):
-        raise DippError("x", f"a row of {dims} real numbers is needed")
+        raise DippError("x", f"must be a row of {dims} real numbers")
     return floats
 
 
@@ -161,4 +202,4 @@ def _require_whole(name: str, value: object, most: int) -> None:
     except TypeError:
         number = 0
     if not 1 <= number <= most:
-        raise DippError(name, f"a whole number from 1 to {most} is needed, got {value}")
+        raise DippError(name, f"must be a whole number from 1 to {most}, got {value}")

@@ -1,4 +1,4 @@
-"""What the codes over a Poisson process share: the order T_k weighs on the scores, and a zeta code sends the index.
+"""The Poisson order of the codes `ppr` and `pfr`: arrival times T_k that favour early candidates, and a zeta code.
 
 The candidates arrive at the public times T_1 < T_2 < … of a unit-rate Poisson process, and an early one is preferred to
 a late one of the same score. So small indices are likely, and an entropy code makes them short.
@@ -24,10 +24,10 @@ from dipp.errors import DippError
 
 @functools.lru_cache(maxsize=8)
 def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: int) -> NDArray[np.int32]:
-    """round(−α·log2 T_k·2^S) for the arrival times T_k of a public unit-rate Poisson process.
+    """Return round(−α·log2 T_k·2^S) for the arrival times T_k of a public unit-rate Poisson process, as int32.
 
-    Only the encoder uses it, and only as a public number added to the scores, so the platform's logarithm may round
-    as it likes. It is kept, since all images of a step have the same.
+    Only the encoder uses it, and only adds it to the scores as a public number, so the rounding of the platform's
+    logarithm does not matter. It is cached, because all images of a step have the same order.
     """
     gaps = -np.log(randomness.uniforms(randomness.stream(seed, purpose="order"), candidates))
     order: NDArray[np.int32] = np.rint(-float(alpha) * np.log2(np.cumsum(gaps)) * 2.0**fraction_bits).astype(np.int32)
@@ -36,36 +36,37 @@ def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: 
 
 
 class Ordered(BySensitivity):
-    """A code over a Poisson process, for the codec."""
+    """A code over a Poisson process, as the codec uses it."""
 
     columns = (*BySensitivity.columns, EXPONENT_UNITS)
 
     @property
     @abstractmethod
     def zeta_alpha(self) -> Fraction:
-        """α in the paper's formula for the zeta exponent."""
+        """α in the formula of the paper for the zeta exponent."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:
-        """The Poisson order, in the units of the scores."""
+        """Return the Poisson order, in units of 2^−S bits."""
         return poisson_order(seed, candidates, self.score_alpha, fraction_bits)
 
     @property
     def fixed_length(self) -> bool:
-        """False: small indices take few bits."""
+        """False, because small indices take fewer bits."""
         return False
 
     def index_model(self, index_bits: int, exponent_units: int) -> entropy.ZetaCode:
-        """A zeta code, its exponent in units of 1/64."""
+        """Return the zeta code of an index, with the exponent in units of 1/64."""
         return entropy.ZetaCode(1 << index_bits, Fraction(exponent_units, entropy.EXPONENT_UNITS))
 
     def exponent_units(self, kl_bits: float) -> int:
-        """The paper's exponent for a chunk of this divergence."""
+        """Return the exponent of the paper, in units of 1/64, for a chunk of this KL divergence in bits."""
         return int(entropy.paper_exponent(kl_bits, self.zeta_alpha) * entropy.EXPONENT_UNITS)
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:
-        """Expected bits of an index under the truncated zeta code with the paper's exponent, at n = 2^(KL + pad).
+        """Return the mean bits of an index under the truncated zeta code of the paper, n = 2^(KL + pad).
 
-        A fit to what `benchmarks/fit_zeta.py` simulates at α = 2, within 0.3 bits for KL up to 16 and pads from 2 to 7.
+        It is a fit to the simulation of `benchmarks/fit_zeta.py` at α = 2, within 0.3 bits for KL up to 16 and pads
+        from 2 to 7.
         """
         pad = index_bits - kl_bits
         return np.asarray(kl_bits * (1 - 0.15 * np.exp(-pad / 6)) + 3.8 * (1 - np.exp(-pad / 4.5)), np.float64)
@@ -73,35 +74,33 @@ class Ordered(BySensitivity):
 
 @dataclass(frozen=True)
 class OrderedOneShot(OneShot):
-    """A code over a Poisson process, for one private vector."""
+    """A code over a Poisson process for one private vector."""
 
     kl_bits: float | None = field(default=None, kw_only=True)
-    """Public guess of the divergence in bits, for the zeta code; by default log2 n − 2, as if n followed from it."""
+    """Public guess of the KL divergence in bits, for the zeta code; by default ⌈log2 n⌉ − 2."""
     refitted: bool = field(default=False, kw_only=True)
-    """Take the zeta parameter from the table fitted to real indices at α = 2, and not the paper's."""
+    """Whether the zeta exponent is from the table fitted to real indices at α = 2, and not from the paper."""
 
     @property
     @abstractmethod
     def code(self) -> Ordered:
-        """The code itself."""
+        """The code, by which the index is drawn and priced."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kl_bits is not None and not (isinstance(self.kl_bits, int | float) and 0 <= self.kl_bits < math.inf):
-            raise DippError("kl_bits", f"a finite number ≥ 0 is needed, got {self.kl_bits}")
+            raise DippError("kl_bits", f"must be a finite number from 0, got {self.kl_bits}")
         if self.refitted and self.code.zeta_alpha != entropy.REFITTED_ALPHA:
-            raise DippError(
-                "refitted", f"the table is for α = {entropy.REFITTED_ALPHA} alone, got α = {self.code.zeta_alpha}"
-            )
+            raise DippError("refitted", f"is for α = {entropy.REFITTED_ALPHA} alone, got α = {self.code.zeta_alpha}")
 
     @functools.cached_property
     def model(self) -> entropy.ZetaCode:
         """The zeta code of the index."""
-        # An integer function of n: the platform's logarithm must not decide the code.
+        # This is an integer function of n, because the code must not depend on the platform's logarithm.
         kl = max(0, (self.candidates - 1).bit_length() - 2) if self.kl_bits is None else self.kl_bits
         if self.refitted:
             return entropy.ZetaCode(self.candidates, entropy.refitted_exponent(kl, self.candidates))
-        # At α = 1 the paper's parameter tends to 1; truncated at n, that is a proper law.
+        # As α falls to 1, the exponent of the paper tends to 1; truncated at n, that is a proper law.
         alpha = self.code.zeta_alpha
         exponent = entropy.paper_exponent(kl, alpha) if alpha > 1 else Fraction(1)
         return entropy.ZetaCode(self.candidates, exponent)

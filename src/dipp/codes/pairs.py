@@ -1,4 +1,4 @@
-"""Pairs: one bit a coordinate, randomised response against the prediction. Nothing is searched.
+"""Pairs: a code of one bit per coordinate, by randomised response against the prediction, without a search.
 
 A chunk is one coordinate with the two antithetic candidates z = +1 and z = −1. Its integer shift m tilts the coin:
 
@@ -20,7 +20,7 @@ which is 2V for the largest change of a clipped step (D = 2V), half of what the 
 and so the smaller one up: ln(1 + y) ≤ y bounds the one, and the other, which is at least ½, is off by 2^−63 at most.
 
 *ρ.* The loss ranges over an interval of length 2D (from + to −), so ρ ≤ (2D + 2η)²/8 (`privacy.conversions`, 1). And
-whatever is ε-DP is a processing of randomised response with the same ε, whose Rényi divergences satisfy
+every ε-DP mechanism is a post-processing of randomised response with the same ε, whose Rényi divergences satisfy
 (a − 1)·D_a = ln[cosh((a − ½)ε)/cosh(ε/2)]; ln cosh(ε·√w) is concave in w = (a − ½)², so its tangent at w = ¼ bounds it:
 ρ ≤ ε·tanh(ε/2). The smaller of the two holds. It is *not* ε²/8, which belongs to a loss that ranges over ε.
 """
@@ -47,16 +47,16 @@ from dipp.errors import DippError
 MAX_TILT = 20.0
 """Largest V in nats: the unlikelier bit still has a probability of 2^−58, far above the 2^−64 of a threshold."""
 DIGITS = 50
-"""Decimal digits of the price's arithmetic."""
+"""Number of decimal digits in the arithmetic of prices."""
 UP = 1 + Decimal(2) ** -40
-"""Relative rounding that covers the error of the few operations here, and of the last one to a float, by far."""
+"""Factor by which prices are raised: far more than the operations here, and the last rounding to a float, can lose."""
 
 
 @functools.lru_cache(maxsize=256)
 def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
-    """T[m] for m = −largest … largest (entry m + largest), by integer arithmetic alone.
+    """Return T[m] for m = −largest … largest (entry m + largest), uint64, by integer arithmetic alone.
 
-    2^(−2m/2^S) is taken to 192 bits (`selection.power`), so that the quotient is rounded down exactly.
+    2^(−2m/2^S) is computed to 192 bits (`selection.power`), so that the quotient is rounded down exactly.
     """
     one = 1 << selection.POWER_BITS
     upper = [(one << 64) // (one + selection.power(2 * m, fraction_bits)) for m in range(1, largest + 1)]
@@ -67,13 +67,13 @@ def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Pairs(Tilted):
-    """One bit a coordinate, for the codec."""
+    """The code of one bit per coordinate, drawn by randomised response."""
 
     name, number = "pairs", 1
     columns = ()
     searches = False
     most_tilt = 19.0
-    """A little below `MAX_TILT`: η is still below 0.004 nats."""
+    """Largest planned tilt in nats, a little below `MAX_TILT`: η is still below 0.004 nats."""
     drawn = (
         "one bit a coordinate, by randomised response against the public prediction, with integer thresholds",
         INTEGERS,
@@ -81,35 +81,35 @@ class Pairs(Tilted):
 
     @property
     def alone(self) -> bool:
-        """True: a chunk is one coordinate."""
+        """True, because a chunk is one coordinate."""
         return True
 
     @property
     def score_alpha(self) -> Fraction:
-        """1: the law is that of the shifts as they are."""
+        """1, because the shifts alone decide the law."""
         return Fraction(1)
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:
-        """A bit for each coordinate, of a channel whose noise is a bit."""
+        """Raise unless the channel is a sign channel and each chunk is one coordinate with an index of one bit."""
         if not isinstance(channel, Sign) or (chunk_size, index_bits) != (1, 1):
             raise DippError(
                 "pairs",
-                "the sign channel, and chunks of one coordinate with an index of one bit, are needed, got "
+                "need the sign channel, and chunks of one coordinate with an index of one bit, got "
                 f"{channel.name}, {chunk_size} and {index_bits}",
             )
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
-        """Return 1 and 1."""
+        """Return chunks of one coordinate and indices of one bit."""
         return 1, 1
 
     def draw(self, scored: Scored) -> Indices:
-        """Draw one secure 64-bit integer for each coordinate."""
+        """Draw one bit for each coordinate, each by a private 64-bit integer of its own."""
         limits = _limits(scored)
         drawn = np.frombuffer(randomness.private_bytes(8 * len(limits)), np.uint64)
         return (drawn < limits).astype(np.int64)
 
     def observe(self, indices: Indices, shared: Shared) -> Any:
-        """Return the noise of the bits: they are what the candidates have drawn."""
+        """Return the noise of the bits, which are themselves the draws of the candidates."""
         return shared.noise(indices)
 
     def eta(self, moved: Reach) -> float:
@@ -118,19 +118,19 @@ class Pairs(Tilted):
         return _priced(moved).eta
 
     def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
-        """Return the price of the module's text; a coordinate is a chunk of its own, so those of a pixel are apart."""
+        """Return the price that the module's docstring proves; raise if coordinates of a pixel share a chunk."""
         if not apart and touched > 1:
-            raise DippError("pairs", "each coordinate is a chunk of its own")
+            raise DippError("pairs", "have each coordinate in a chunk of its own")
         _require_tilt(moved.largest, moved.fraction_bits)
         price = _priced(moved)
         return Cost(touched * price.epsilon, touched * price.rho)
 
     def tilt(self, epsilon: float) -> float:
-        """Return half of ε, less twice the η of the thresholds: large tilts have no room for it otherwise."""
+        """Return half of ε less twice the η of the thresholds, which matters for large tilts."""
         return (epsilon - 2.0**-61 * math.exp(min(epsilon, 2 * self.most_tilt))) / 2
 
     def pure(self, rho: float) -> float:
-        """Return ε with ε·tanh(ε/2) = ρ, from below."""
+        """Return the ε with ε·tanh(ε/2) = ρ, rounded down."""
         low, high = 0.0, 1.0
         while high * math.tanh(high / 2) < rho:
             high *= 2
@@ -144,46 +144,47 @@ class Pairs(Tilted):
         return [Pair(threshold) for threshold in _limits(scored).tolist()]
 
     def log_weights(self, scored: Scored) -> Floats:
-        """Return the shifts in nats: those of − and of +."""
+        """Return the shifts in nats, negated for − and as they are for +."""
         return np.asarray(np.multiply.outer(scored.shifts(), [-1, 1]) * _nats(1, scored.fraction_bits), np.float64)
 
 
 def _limits(scored: Scored) -> NDArray[np.uint64]:
-    """Return the threshold of each coordinate."""
+    """Return the threshold T of each coordinate."""
     shifts, limit = scored.shifts(), scored.limit
     if len(scored.offsets) != len(shifts) + 1:
-        raise DippError("offsets", "chunks of a single coordinate each are needed by pairs")
+        raise DippError("offsets", "must give chunks of a single coordinate each for pairs")
     _require_tilt(limit, scored.fraction_bits)
     return thresholds(limit, scored.fraction_bits)[shifts + limit]
 
 
 @dataclass(frozen=True)
 class Pair(Outcomes):
-    """The outcomes of a pair: + (1) with probability T/2^64, else − (0)."""
+    """The outcomes of one coordinate: + (index 1) with probability T/2^64, otherwise − (index 0)."""
 
     threshold: int
+    """T, from 1 to 2^64 − 1."""
     total = 1 << 64
 
     def log_law(self) -> Floats:
-        """Return the logarithms of both shares: 64 bits are divided before the logarithm, so that nothing cancels."""
+        """Return the logarithms of both probabilities; each is a quotient before its logarithm, so no digits cancel."""
         shares = [(self.total - self.threshold) / self.total, self.threshold / self.total]
         return np.asarray(np.log(shares), np.float64)
 
     def share(self, integer: int) -> Share:
-        """Return the side of the threshold that it is on."""
+        """Return the integers on the same side of the threshold."""
         if integer < self.threshold:
             return Share(1, 0, self.threshold)
         return Share(0, self.threshold, self.total)
 
     @staticmethod
     def private_bytes(integer: int) -> bytes:
-        """Return one limb of 64 bits."""
+        """Return the integer as one limb of 64 bits."""
         return np.array([integer], np.uint64).tobytes()
 
 
 def _require_tilt(largest: int, fraction_bits: int) -> None:
     if not _nats(largest, fraction_bits) <= MAX_TILT:
-        raise DippError("tilt", f"at most {MAX_TILT:g} nats are possible for a pair")
+        raise DippError("tilt", f"must be at most {MAX_TILT:g} nats for pairs")
 
 
 def _nats(units: int, fraction_bits: int) -> float:
@@ -191,7 +192,7 @@ def _nats(units: int, fraction_bits: int) -> float:
 
 
 class CoordinatePrice(NamedTuple):
-    """What one coordinate pays."""
+    """The price of one coordinate: ε, ρ, and the η that ε includes."""
 
     epsilon: float
     rho: float
@@ -200,9 +201,9 @@ class CoordinatePrice(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _priced(moved: Reach) -> CoordinatePrice:
-    """ε, ρ and η of the module's text, rounded up.
+    """Return ε, ρ and η as the module's docstring defines them, rounded up.
 
-    In decimal arithmetic, whose logarithm and exponential are correctly rounded: those of C libraries differ in their
+    The arithmetic is decimal, with correctly rounded logarithms and exponentials. Those of C libraries differ in their
     last bit, and a reader compares certificates to the last bit.
     """
     with localcontext(prec=DIGITS):

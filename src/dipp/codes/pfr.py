@@ -1,7 +1,7 @@
-"""The Poisson functional representation: α = ∞, so K = argmin T_k/r(M_k | x).
+"""The Poisson functional representation (PFR): α = ∞, so K = argmin T_k/r(M_k | x).
 
-The index is a function of x and the public seed, without any private randomness. It has no certificate, at any n, and
-says so wherever one is asked for.
+The index is a function of x and the public seed, without any private randomness. So it has no certificate for any n,
+and every question about its ε raises `NoCertificateError`.
 """
 
 from __future__ import annotations
@@ -15,59 +15,60 @@ from dipp.core.outcomes import Outcomes
 from dipp.core.price import Cost, Reach
 from dipp.errors import NoCertificateError
 
-NO_CERTIFICATE = ("PFR", "the index is a function of x and the public seed (ε = ∞)", "use another code")
+NO_CERTIFICATE = ("PFR", "has an index that is a function of x and the public seed (ε = ∞)", "use another code")
+"""Argument, problem and remedy of the error that PFR has no certificate."""
 
 
 @dataclass(frozen=True)
 class Functional(Ordered):
-    """PFR for the codec."""
+    """The Poisson functional representation, as the codec uses it."""
 
     name, number = "PFR", 3
 
     @property
     def score_alpha(self) -> Fraction:
-        """1: at α = ∞ any scale has the same best score."""
+        """1, because at α = ∞ the best score does not depend on the scale."""
         return Fraction(1)
 
     @property
     def zeta_alpha(self) -> Fraction:
-        """3: the paper's parameter is the same for all α from there on."""
+        """3, because the exponent of the paper is the same for all α from 3 on."""
         return Fraction(3)
 
     @property
     def alpha_name(self) -> str:
-        """Infinity."""
+        """The word "infinity"."""
         return "infinity"
 
     @property
     def certified(self) -> bool:
-        """False: the index is a function of the private input."""
+        """False, because the index is a function of the private input."""
         return False
 
     def draw(self, scored: Scored) -> Indices:
-        """The best score wins."""
+        """Return the index of the best score of each chunk."""
         return scored.best()
 
     def eta(self, moved: Reach) -> float:  # noqa: ARG002
-        """Raise: there is no price to add to."""
+        """Raise `NoCertificateError`, because there is no price to add η to."""
         raise NoCertificateError(*NO_CERTIFICATE)
 
     def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:  # noqa: ARG002
-        """Raise: no price is finite."""
+        """Raise `NoCertificateError`, because ε is infinite."""
         raise NoCertificateError(*NO_CERTIFICATE)
 
     def outcomes(self, scored: Scored) -> list[Outcomes]:  # noqa: ARG002
-        """Raise: nothing is drawn."""
+        """Raise `NoCertificateError`, because nothing is drawn."""
         raise NoCertificateError(*NO_CERTIFICATE)
 
 
 @dataclass(frozen=True)
 class PFR(OrderedOneShot):
-    """PFR for one private vector."""
+    """The Poisson functional representation for one private vector; it has no certificate."""
 
     @property
     def code(self) -> Functional:
-        """α = ∞."""
+        """The code at α = ∞."""
         return Functional()
 
     @property

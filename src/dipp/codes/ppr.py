@@ -1,7 +1,8 @@
-"""Step-limited Poisson private representation: Definition 3 of the paper.
+"""Step-limited Poisson private representation (PPR): Definition 3 of the paper.
 
-P[K = k | Z] ∝ (r(M_k | x)/T_k)^α over the first n points of a Poisson process. This is the law of the paper's argmin
-over V_k·(T_k/r_k)^α with exponential V_k, drawn with one secure integer instead of n private floats. α = 1 is allowed:
+P[K = k | Z] ∝ (r(M_k | x)/T_k)^α over the first n points of a Poisson process. The argmin
+over V_k·(T_k/r_k)^α with exponential V_k in the paper has this law; here one private integer draws it instead of n
+private floats. α = 1 is allowed:
 the step limit makes it a proper law.
 """
 
@@ -18,31 +19,32 @@ from dipp.errors import DippError
 
 @dataclass(frozen=True)
 class StepLimited(Ordered, Exponential):
-    """Step-limited PPR for the codec."""
+    """Step-limited Poisson private representation, as the codec uses it."""
 
     alpha: Fraction = Fraction(2)
     name, number = "step-limited PPR", 2
 
     @property
     def zeta_alpha(self) -> Fraction:
-        """α itself."""
+        """α of the code."""
         return self.alpha
 
 
 @dataclass(frozen=True)
 class StepLimitedPPR(OrderedOneShot):
-    """Step-limited PPR for one private vector."""
+    """Step-limited Poisson private representation for one private vector."""
 
     alpha: Fraction = Fraction(2)
+    """α, a rational from 1."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, Rational) or not self.alpha >= 1:
-            raise DippError("alpha", f"a rational of at least 1 is needed with the Poisson order, got {self.alpha}")
+            raise DippError("alpha", f"must be a rational from 1 with the Poisson order, got {self.alpha}")
         super().__post_init__()
 
     @property
     def code(self) -> StepLimited:
-        """With the same α."""
+        """The code with the same α."""
         return StepLimited(Fraction(self.alpha))
 
     @property

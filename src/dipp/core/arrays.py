@@ -1,7 +1,7 @@
-"""Arrays of public numbers: of NumPy, or tensors of PyTorch, as the engine of the denoiser takes them.
+"""Operations on public arrays that are NumPy arrays or PyTorch tensors, as the engine of the denoiser takes them.
 
-Code for both asks for the library of what it was given, and calls what both name alike. No framework is imported here:
-who holds a tensor has loaded PyTorch.
+Shared code asks for the library of an array, and calls functions that both libraries name alike. This module does not
+import PyTorch: a caller that holds a tensor has imported it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = Any
-"""An array of NumPy or a tensor of PyTorch; all those of one call are of one library."""
+"""A NumPy array or a PyTorch tensor; all arrays of one call belong to the same library."""
 
 
 def library(values: Array) -> Any:
@@ -22,28 +22,28 @@ def library(values: Array) -> Any:
 
 
 def host(values: Array) -> NDArray[Any]:
-    """Return an array in NumPy: itself, or a copy of a tensor from its device."""
-    found: NDArray[Any] = values if isinstance(values, np.ndarray) else values.cpu().numpy()
-    return found
+    """Return an array as a NumPy array: an array as it is, a tensor as a copy on the host."""
+    array: NDArray[Any] = values if isinstance(values, np.ndarray) else values.cpu().numpy()
+    return array
 
 
 def colours_last(values: Array) -> NDArray[Any]:
-    """Return states (N, C, H, W) in NumPy, as (N, H, W, C)."""
+    """Return states (N, C, H, W) as a NumPy array (N, H, W, C)."""
     return np.moveaxis(host(values), 1, -1)
 
 
 def alike(values: Array, other: Array) -> Array:
-    """Return an array in the library of another array, and on its device."""
+    """Convert an array to the library and the device of another array."""
     if isinstance(other, np.ndarray):
         return host(values)
     return library(other).as_tensor(values).to(other.device)
 
 
 def room(shape: tuple[int, ...], other: Array) -> Array:
-    """Return an array with nothing in it yet, of the type of another array, and on its device."""
+    """Return an uninitialised array of the library, the dtype and the device of another array."""
     return np.empty(shape, other.dtype) if isinstance(other, np.ndarray) else other.new_empty(shape)
 
 
 def single(values: Array) -> Array:
-    """Return values in single precision."""
+    """Return an array as float32."""
     return values.astype(np.float32, copy=False) if isinstance(values, np.ndarray) else values.float()

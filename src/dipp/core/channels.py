@@ -1,12 +1,12 @@
-"""Channels: how a step's noise is drawn, scored and priced.
+"""Channels: the noise laws of steps, with the score of a candidate and its cost.
 
 A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone, each
 coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
 u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism is the quantised law itself:
 whatever the rounding, the certificate holds, because it rests only on how far an integer score can move (`arithmetic`).
 
-What a channel costs is its slope L = sup|φ'|: the nats by which a unit of shift can move the score. L = 1, of ±1 noise,
-is the least possible; Gaussian noise has L = ∞ and therefore no certificate.
+The cost of a channel is its slope L = sup|φ'|: the nats by which a unit of shift can move the score. L = 1, of ±1
+noise, is the least possible; Gaussian noise has L = ∞ and therefore no certificate.
 """
 
 from __future__ import annotations
@@ -29,80 +29,91 @@ Floats = NDArray[np.float64]
 
 
 class Channel(ABC):
-    """A unit-variance noise law with its score. Shifts are in units of the noise's standard deviation."""
+    """A noise law of variance 1 with its score. Shifts are in units of the standard deviation of the noise."""
 
     name: ClassVar[str]
+    """Name of the channel in texts and JSON."""
     number: ClassVar[int]
-    """Number that stands for the channel in files."""
+    """Number of the channel in files."""
     parameter: ClassVar[str | None] = None
-    """Attribute (a whole number or a 32-bit float) that a file stores beside the number, if the channel has one."""
+    """Name of the attribute (a whole number or 32-bit float) that files store beside the number; None without one."""
 
     @property
     @abstractmethod
     def slope(self) -> float:
-        """L: nats by which a unit of shift of one touched coordinate can move the score."""
+        """L: the most nats by which a unit of shift of one touched coordinate can move the score; may be infinite."""
 
     @property
     def mask(self) -> Mask:
-        """Which coordinates each step of this channel touches: all of them, except for the sign channel."""
+        """The mask that says which coordinates each step touches; by default all of them."""
         return Everywhere()
 
     @property
     def spelling(self) -> str:
-        """Name and parameter as the seals of payloads spell them, for example Sign(period=1); it must never change."""
+        """Name and parameter, such as "Sign(period=1)", as seals of payloads cover them; it must never change."""
         value = "" if self.parameter is None else f"{self.parameter}={getattr(self, self.parameter)!r}"
         return f"{self.name.capitalize()}({value})"
 
     @property
     def unit_slope(self) -> float:
-        """Scale of the integer shift m: μ = 1 is α·unit_slope·2^S/ln 2 units. It is L, or 1 where L is infinite."""
+        """Scale of the integer shift m: μ = 1 is α·unit_slope·2^S/ln 2 units. It is L, or 1 if L is infinite."""
         return self.slope
 
     @property
     def certified(self) -> bool:
-        """Whether the score is bounded, so that a selection by it has an ε."""
+        """Whether the score is bounded, so that a selection by it has a finite ε."""
         return math.isfinite(self.slope)
 
     def require_certified(self) -> None:
         """Raise `NoCertificateError` if the channel has no certificate."""
         if not self.certified:
-            raise NoCertificateError(self.name, "the score is unbounded, so there is no ε", "use another channel")
+            raise NoCertificateError(self.name, "has an unbounded score, so there is no ε", "use another channel")
 
     @abstractmethod
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
-        """Noise values from the draws of coordinates: 16-bit draws, or for the sign channel the bits 0 and 1."""
+        """Return the noise value of each draw, float64 of the same shape.
+
+        Args:
+            draws: The 16-bit draw of each coordinate; for the sign channel, its bit 0 or 1.
+        """
 
     def delivered(self, shift: Floats) -> Floats:
-        """Mean of z over all coordinates, touched or not, if `shift` is wanted: all of it, unless noise saturates."""
+        """Return the mean of z over all coordinates for a wanted shift: less than the shift if the noise saturates."""
         return np.asarray(shift, np.float64)
 
     @abstractmethod
     def kl(self, shift: Floats) -> Floats:
-        """KL divergence in bits of the shifted law from the unshifted one, per touched coordinate."""
+        """Return the KL divergence, in bits, of the shifted law from the unshifted law, per touched coordinate."""
 
     @abstractmethod
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
-        """The integer law of a step: scores in units of 2^−S bits with α included, for integer shifts |m| ≤ limit."""
+        """Return the integer law of a step.
+
+        Args:
+            alpha: α, by which scores are multiplied.
+            fraction_bits: S: scores are in units of 2^−S bits.
+            limit: The largest |m| of a shift.
+        """
 
 
 class LocationChannel(Channel):
-    """Noise that is given by its quantile function and its potential φ; each coordinate takes one 16-bit draw."""
+    """A channel given by a quantile function and a potential φ; each coordinate takes one 16-bit draw."""
 
     @abstractmethod
     def quantile(self, probability: Floats) -> Floats:
-        """Quantile function of the unit-variance law."""
+        """Return the quantiles of the noise law at probabilities in (0, 1), elementwise."""
 
     @abstractmethod
     def potential(self, z: Floats) -> Floats:
-        """φ(z) in nats with φ(0) = 0."""
+        """Return φ(z) in nats, elementwise; φ(0) = 0."""
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
-        """The quantile at the middle of the draw's cell."""
+        """Return the quantile at the middle of the cell of each draw."""
         table: Floats = self._cells()[draws]
         return table
 
     def kl(self, shift: Floats) -> Floats:
-        """KL in bits of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them.
+        """Return the KL, in bits, of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them.
 
         That is the divergence of the quantised noise. A channel with a closed form overrides this, for speed.
         """
@@ -120,7 +131,7 @@ class LocationChannel(Channel):
         return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
-        """Φ(z) − Φ(z − m) with the tabulated potential Φ, in the step's units."""
+        """Return the law Φ(z) − Φ(z − m) with the tabulated potential Φ, in units of the step."""
         units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
         return PotentialLaw.tabulate(
             self._cells(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
@@ -129,7 +140,7 @@ class LocationChannel(Channel):
 
 @dataclass(frozen=True)
 class Laplace(LocationChannel):
-    """The paper's channel: Laplace noise of density ∝ exp(−√2·|z|), L = √2."""
+    """Laplace noise of density ∝ exp(−√2·|z|), with L = √2: the channel of the paper."""
 
     name, number = "laplace", 0
 
@@ -139,33 +150,33 @@ class Laplace(LocationChannel):
         return math.sqrt(2)
 
     def quantile(self, probability: Floats) -> Floats:
-        """−sign(p − ½)·ln(1 − |2p − 1|)/√2."""
+        """Return −sign(p − ½)·ln(1 − |2p − 1|)/√2."""
         centred = 2 * probability - 1
         return -np.sign(centred) * np.log1p(-np.abs(centred)) / math.sqrt(2)
 
     def potential(self, z: Floats) -> Floats:
-        """√2·|z|."""
+        """Return √2·|z|."""
         return math.sqrt(2) * np.abs(z)
 
     def kl(self, shift: Floats) -> Floats:
-        """(δ − 1 + e^−δ)/ln 2 with δ = √2·|μ| (the paper's appendix C)."""
+        """Return (δ − 1 + e^−δ)/ln 2 with δ = √2·|μ| (appendix C of the paper)."""
         delta = math.sqrt(2) * np.abs(shift)
         return (delta + np.expm1(-delta)) / math.log(2)
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
-        """|z| − |z − m| with integer exponential magnitudes."""
+        """Return the law |z| − |z − m| with integer exponential magnitudes."""
         return LaplaceLaw.at(alpha, fraction_bits, limit)
 
 
 @dataclass(frozen=True)
 class Gaussian(LocationChannel):
-    """Gaussian noise, as in plain DiffC: the score is unbounded, L = ∞, so there is no certificate."""
+    """Gaussian noise, as in plain DiffC. Its score is unbounded, L = ∞, so it has no certificate."""
 
     name, number = "gaussian", 1
 
     @property
     def slope(self) -> float:
-        """∞: no bound on the score."""
+        """∞, because the score is unbounded."""
         return math.inf
 
     @property
@@ -174,42 +185,43 @@ class Gaussian(LocationChannel):
         return 1.0
 
     def quantile(self, probability: Floats) -> Floats:
-        """The standard normal quantile."""
+        """Return the standard normal quantile."""
         from scipy.special import ndtri  # here, because SciPy is slow to import
 
         return np.asarray(ndtri(probability), np.float64)
 
     def potential(self, z: Floats) -> Floats:
-        """z²/2."""
+        """Return z²/2."""
         return z * z / 2
 
     def kl(self, shift: Floats) -> Floats:
-        """μ²/2 nats."""
+        """Return μ²/2 nats, in bits."""
         return np.square(shift) / (2 * math.log(2))
 
 
 @dataclass(frozen=True)
 class Sign(Channel):
-    """z = ±√period on the coordinates that a step touches, 0 elsewhere: one bit a coordinate, L = √period.
+    """Sign noise: z = ±√period on touched coordinates and 0 elsewhere, from one bit per coordinate. L = √period.
 
-    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step (`masks.Turns`). So
-    period = C is the one-of-C channel, larger periods touch the share q = 1/period of the coordinates, and period = 1
-    is plain ±1 noise on all channels of every pixel. The candidate is selected by the score Σ ±θ_i, θ = √period·μ,
-    which tilts the bits: E z = √period·tanh θ, close to the wanted μ·period on the touched coordinates while θ is
-    small.
+    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step (`masks.Turns`). With
+    period = C a step touches one of the C channels of each pixel; larger periods touch the share 1/period of the
+    coordinates; and period = 1 is plain ±1 noise on all channels of every pixel. The candidate is selected by the score
+    Σ ±θ_i, θ = √period·μ, which tilts the bits: E z = √period·tanh θ, close to the wanted μ·period on the touched
+    coordinates while θ is small.
     """
 
     period: int = 3
+    """Number of steps in which every coordinate is touched once."""
     name, number, parameter = "sign", 2, "period"
 
     def __post_init__(self) -> None:
         if not isinstance(self.period, int) or self.period < 1:
-            raise DippError("period", f"a whole number of steps ≥ 1 is needed, got {self.period}")
-        of_period(self.period)  # refuses a period that is too long
+            raise DippError("period", f"must be a whole number of steps from 1, got {self.period}")
+        of_period(self.period)  # raises if the period is too long
 
     @property
     def mask(self) -> Mask:
-        """One channel of a pixel at a time, in turns; every coordinate if period = 1."""
+        """The mask of one channel of a pixel at a time; with period 1, the mask of every coordinate."""
         return of_period(self.period)
 
     @property
@@ -218,15 +230,15 @@ class Sign(Channel):
         return math.sqrt(self.period)
 
     def delivered(self, shift: Floats) -> Floats:
-        """tanh(θ)/√period instead of θ/√period: the mean of a sign cannot leave ±1."""
+        """Return tanh(θ)/√period, and not θ/√period, because the mean of a sign cannot leave ±1."""
         return np.asarray(np.tanh(self.slope * np.asarray(shift, np.float64)) / self.slope, np.float64)
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
-        """+√period for bit 1, −√period for bit 0."""
+        """Return +√period for bit 1 and −√period for bit 0."""
         return (2.0 * draws.astype(np.float64) - 1.0) * self.slope
 
     def kl(self, shift: Floats) -> Floats:
-        """(θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
+        """Return (θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
         theta = np.abs(np.asarray(shift, np.float64)) * self.slope
         small = np.minimum(theta, 1.0)
         log_cosh = np.where(
@@ -235,9 +247,9 @@ class Sign(Channel):
         return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:  # noqa: ARG002
-        """±m."""
+        """Return the law +m for bit 1, −m for bit 0."""
         return SignLaw(limit=limit)
 
 
 CHANNELS: dict[int, type[Channel]] = {kind.number: kind for kind in (Laplace, Gaussian, Sign)}
-"""The channels that a file can name, by number. A new channel needs its class and an entry here."""
+"""Class of each channel by its number in files. A new channel needs its class and an entry here."""

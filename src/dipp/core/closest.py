@@ -217,7 +217,7 @@ class Tally:
 
     @property
     def observed(self) -> StepRecord:
-        """What a recorder is told; nothing is certified of a tally without draws."""
+        """The record of the step; without draws, nothing is certified."""
         return StepRecord(self.law, self.law.candidates if self.law else 1, draws=self.draws)
 
 

@@ -1,7 +1,7 @@
-"""The face of a code: how an index is drawn, what it costs in privacy and in bits, and what a receiver observes.
+"""The interface of a code: the draw of an index, its cost in privacy and in bits, and what a receiver observes.
 
-Plans, the codec, the ledger, the file format and the audits speak to every code through this class alone, and ask none
-which code it is. The codes themselves are in `dipp.codes`, a file each.
+Plans, the codec, the ledger, the file format and the audits use every code through this class alone. The codes are in
+`dipp.codes`, one file for each.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ INTEGERS = "what depends on a pixel, from its eight bits to the draw, is integer
 
 
 class Scored(Protocol):
-    """The candidates of many chunks, scored by the private image. Nothing but what a code draws may be released."""
+    """The candidates of many chunks with their private scores. Only an index that a code draws may be released."""
 
     def select(self) -> Indices:
-        """Draw one index for each chunk by the exponential mechanism (`selection`)."""
+        """Draw one index for each chunk by the exponential mechanism (`core.selection`)."""
 
     def best(self) -> Indices:
-        """Return the index of the best score of each chunk: a function of the private image."""
+        """Return the index of the best score of each chunk, a private value."""
 
     def scores(self) -> NDArray[np.int32]:
-        """Return the private scores, chunks × candidates, on the host."""
+        """Return the private scores as a NumPy array of chunks × candidates."""
 
     def shifts(self) -> NDArray[np.int32]:
-        """Return the private integer shifts, chunk after chunk, on the host."""
+        """Return the private integer shifts as a NumPy array, chunk after chunk."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of the chunks: chunk i has the shifts offsets[i] … offsets[i + 1] − 1."""
+        """Bounds of the chunks: chunk i has the shifts numbered offsets[i] … offsets[i + 1] − 1."""
 
     @property
     def terms(self) -> Terms | None:
-        """The terms by which the draw is to be made, and is recorded; None if nothing is certified."""
+        """The terms by which the draw is made and recorded; None if nothing is certified."""
 
     @property
     def limit(self) -> int:
-        """The largest size that a shift can have."""
+        """The largest |m| of a shift."""
 
     @property
     def fraction_bits(self) -> int:
@@ -66,36 +66,40 @@ class Shared(Protocol):
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of the chunks, in coordinates."""
+        """Bounds of the chunks: chunk i has the coordinates numbered offsets[i] … offsets[i + 1] − 1."""
 
     def draws(self, indices: Indices) -> Any:
-        """Return what candidate indices[i] has drawn for each coordinate of chunk i."""
+        """Return the public draw of candidate indices[i] for each coordinate of chunk i."""
 
     def noise(self, draws: Any) -> Any:
         """Return the unit-variance noise of each draw."""
 
     def means(self, indices: Indices) -> Any:
-        """Return what the candidates indices[i] of a question mean for each coordinate of chunk i."""
+        """Return the value of candidate indices[i] of a question for each coordinate of chunk i."""
 
 
 class Code(ABC):
-    """A code that the codec can use. Codes are frozen dataclasses: equal parameters make equal codes."""
+    """A way to draw, price and pack the indices of chunks.
+
+    Subclasses are frozen dataclasses, so codes with equal parameters are equal.
+    """
 
     name: ClassVar[str]
+    """Name of the code in texts and JSON."""
     number: ClassVar[int]
     """Number of the code in files."""
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Its rational parameters, in the order in which files list them behind the number."""
+    """Names of the rational parameters, in the order in which files list them after the number."""
     columns: ClassVar[tuple[Column, ...]] = (CHUNK_SIZE, INDEX_BITS)
-    """What files list of every step for this code. A size that is not listed is 1 in every step."""
+    """The columns that files list for this code. A size that is not listed is 1 in every step."""
     terms_kind: ClassVar[type[Terms]]
-    """What its draws are priced from."""
+    """Class of the terms from which draws are priced."""
     deal: ClassVar[Deal] = SHUFFLED
-    """How coordinates are dealt to chunks."""
+    """The deal, by which coordinates are divided into chunks."""
     metric: ClassVar[bool] = True
     """Whether a small change of a unit costs less than a large one."""
     searches: ClassVar[bool] = True
-    """Whether the index is one of many candidates that a backend scores."""
+    """Whether the index is one of many candidates that a scoring backend scores."""
     drawn: ClassVar[tuple[str, str]] = (
         "an index a group of coordinates, drawn by the exponential mechanism among public candidates, with integer "
         "scores and one exact draw",
@@ -107,17 +111,17 @@ class Code(ABC):
 
     @property
     def alone(self) -> bool:
-        """Whether every chunk lies in one unit, so that no other unit has a part in its index."""
+        """Whether each chunk lies in one unit, so that its index depends on that unit alone."""
         return self.deal.alone
 
     @property
     @abstractmethod
     def score_alpha(self) -> Fraction:
-        """α that is folded into the integer scores."""
+        """α, by which the integer scores are multiplied."""
 
     @property
     def alpha_name(self) -> str:
-        """α in words."""
+        """α as a text."""
         return str(self.score_alpha)
 
     @property
@@ -128,50 +132,61 @@ class Code(ABC):
     def require_certified(self) -> None:
         """Raise if indices are not drawn by a differentially private rule."""
         if not self.certified:
-            raise NoCertificateError(self.name, "its indices are not differentially private", "use another code")
+            raise NoCertificateError(self.name, "has indices that are not differentially private", "use another code")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
-        """Raise if the code is not made for a channel, or for these sizes of the chunks and indices of a step."""
+        """Raise if the code does not serve a channel, or these sizes of chunks and indices; by default accept any."""
 
     def require_kind(self, kind: str) -> None:
-        """Raise if the code is not made for steps of this kind; by default for questions alone, which need a code."""
+        """Raise if the code does not serve this kind of steps; by default raise for questions alone."""
         if kind == "questions":
-            raise DippError("code", f"questions need the code closest, got {self.name}")
+            raise DippError("code", f"must be closest for questions, got {self.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:
-        """Return the sizes of chunks and indices that the code takes where these are wanted."""
+        """Return the sizes of chunks and indices that the code uses if these sizes are wanted."""
         return chunk_size, index_bits
 
-    # The draw, and what comes of it.
+    # The draw, and its result.
 
     @abstractmethod
     def draw(self, scored: Scored) -> Indices:
-        """Draw an index for each chunk."""
+        """Draw an index for each chunk, int64, from the private scores."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
-        """Return public integers that are added to the scores of the candidates; None if nothing is added."""
+        """Return public integers to add to the scores of the candidates, int32; None to add nothing.
+
+        Args:
+            seed: The public seed, 16 bytes.
+            candidates: n, the number of candidates.
+            fraction_bits: S: scores are in units of 2^−S bits.
+        """
         return None
 
     def observe(self, indices: Indices, shared: Shared) -> Any:
-        """Return what a receiver observes of the indices: a number for each coordinate, chunk after chunk."""
+        """Return the noise that a receiver observes: a number for each coordinate, chunk after chunk.
+
+        Args:
+            indices: The index of each chunk.
+            shared: The public candidates of the chunks.
+        """
         return shared.noise(shared.draws(indices))
 
     # The price.
 
     @abstractmethod
     def terms(self, step: CodedStep, channel: Channel) -> Terms:
-        """Return the terms of a planned step."""
+        """Return the terms of a planned step, from which its draws are priced."""
 
     def recorded(self, used: StepRecord) -> Terms:
-        """Return the terms of what the encoder used."""
+        """Return the terms of a step from the integers that the encoder really used."""
         if used.terms is None:
-            raise NoCertificateError(self.name, "nothing was certified of this draw")
+            raise NoCertificateError(self.name, "made a draw of which nothing is certified")
         return used.terms
 
     @classmethod
     @abstractmethod
     def priced_by(cls, terms: Terms) -> Self:
-        """Return a code of this kind that prices these terms, or raise if they cannot be terms of this kind."""
+        """Return a code of this kind that prices these terms; raise if they are terms of another kind."""
 
     @abstractmethod
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:
@@ -179,78 +194,82 @@ class Code(ABC):
 
         Args:
             terms: The terms of the step.
-            touched: How often the unit takes part in the selections of the step: by coordinate, or once as a whole.
-            apart: Whether no two of those are in the same selection.
-            change: By how many of the 255 levels each coordinate of the unit changes, at most.
+            touched: How often the unit takes part in the selections of the step: once for each touched coordinate, or
+                once as a whole.
+            apart: Whether each time is in another selection.
+            change: The largest change of each coordinate of the unit, in levels from 1 to 255.
         """
 
     # The bits.
 
     @property
     def fixed_length(self) -> bool:
-        """Whether an index takes all the bits of its width; otherwise likely ones take fewer."""
+        """Whether an index always takes its full width; otherwise likely indices take fewer bits."""
         return True
 
     def index_model(self, index_bits: int, exponent_units: int) -> Model:  # noqa: ARG002
         """Return the law by which an index among 2^index_bits is entropy coded; raise if its length is fixed."""
-        raise DippError(self.name, "its indices have a fixed length, and no entropy code")
+        raise DippError(self.name, "has indices of fixed length, and no entropy code")
 
     def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
-        """Return the parameter of `index_model` for chunks of this divergence, a public guess; 0 if it has none."""
+        """Return the parameter of `index_model` for chunks of this KL (bits, a public guess); 0 without a model."""
         return 0
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        """Return the mean bits of an index among 2^index_bits, for a chunk of this divergence."""
+        """Return the mean length, in bits, of an index among 2^index_bits for chunks of this KL in bits."""
         return np.asarray(index_bits, np.float64)
 
     @property
     def padding_bits(self) -> int:
-        """Largest number of bits that an image takes beyond the codes of its indices, to fill up whole bytes."""
+        """Largest number of bits of padding that fill up the bytes of an image."""
         return 0 if self.fixed_length else 8
 
-    # What audits ask.
+    # The laws that audits use.
 
     @abstractmethod
     def outcomes(self, scored: Scored) -> list[Outcomes]:
         """Return the exact law of the index of each chunk."""
 
     def log_weights(self, scored: Scored) -> Floats:
-        """Return ln P of every outcome of each chunk, up to a constant for each chunk: chunks × outcomes."""
+        """Return ln P of every outcome, up to a constant for each chunk, as an array of chunks × outcomes."""
         return np.stack([chunk.log_law() for chunk in self.outcomes(scored)])
 
 
 class BySensitivity(Code):
-    """A code that pays for how far one coordinate can move its scores. The unit is a pixel."""
+    """A code that pays for how far one coordinate can move its scores. Its unit is a pixel."""
 
     terms_kind = Sensitivity
 
     @classmethod
     def at(cls, alpha: Fraction) -> Self:
-        """Return the code of this kind that folds α into its scores."""
+        """Return the code of this kind with this α; raise if the code has another α."""
         if alpha != cls().score_alpha:
-            raise DippError("alpha", f"{cls().score_alpha} is needed with {cls.name}, got {alpha}")
+            raise DippError("alpha", f"must be {cls().score_alpha} for {cls.name}, got {alpha}")
         return cls()
 
     @abstractmethod
     def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
-        """Return what the selections cost a pixel if `touched` of its coordinates take part, each moving them so far.
+        """Return what the selections of a step cost a pixel; ε is `touched` times that of one coordinate.
 
-        `apart` says that no two of them take part in the same selection. ε is `touched` times that of one coordinate.
+        Args:
+            moved: How far one coordinate can move a selection.
+            touched: The number of coordinates of the pixel that take part.
+            apart: Whether each coordinate takes part in another selection.
         """
 
     @abstractmethod
     def eta(self, moved: Reach) -> float:
-        """Return η: the nats of that ε that the rounding of the code's tables accounts for, for one coordinate."""
+        """Return η: the nats that the rounding of the code's tables adds to the ε of one coordinate."""
 
     def terms(self, step: CodedStep, channel: Channel) -> Sensitivity:
-        """Return the terms that follow from the step's integers."""
-        own = step.arithmetic(channel, self.score_alpha)
-        slope = None if own.clip is None else own.level_of_one
-        eta = self.eta(own.moved)
-        return Sensitivity(self.score_alpha, own.sensitivity, own.fraction_bits, eta, own.largest_shift, slope)
+        """Return the terms that follow from the integers of a step."""
+        integers = step.arithmetic(channel, self.score_alpha)
+        slope = None if integers.clip is None else integers.level_of_one
+        eta, clip = self.eta(integers.moved), integers.largest_shift
+        return Sensitivity(self.score_alpha, integers.sensitivity, integers.fraction_bits, eta, clip, slope)
 
     def recorded(self, used: StepRecord) -> Sensitivity:
-        """Return the terms that follow from the table in which pixels were looked up, and from the clip."""
+        """Return the terms that follow from the used clip and from the table in which pixels were looked up."""
         clip, slope, sensitivity, limit = used.clip, None, used.spread, used.spread
         if clip is not None:
             slope, sensitivity, limit = int(used.table.max()), min(used.spread, 2 * clip), min(clip, used.spread)
@@ -259,31 +278,31 @@ class BySensitivity(Code):
 
     @classmethod
     def priced_by(cls, terms: Terms) -> Self:
-        """Return the code with the α of the terms; its η must equal theirs."""
+        """Return the code with the α of the terms; raise if the η of the terms is not that of the code."""
         if not isinstance(terms, Sensitivity):
-            raise DippError(cls.name, f"terms of a sensitivity are needed, got {type(terms).__name__}")
+            raise DippError(cls.name, f"needs terms of a sensitivity, got {type(terms).__name__}")
         code = cls.at(terms.alpha)
         if terms.eta != code.eta(terms.moved()):
-            raise DippError("eta", f"that of the code is needed, got {terms.eta}")
+            raise DippError("eta", f"must be that of the code, got {terms.eta}")
         return code
 
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:
-        """Return the charge for how far such a change can move the scores."""
+        """Return the cost of a change of at most `change` levels in each coordinate."""
         if not isinstance(terms, Sensitivity):
-            raise DippError(self.name, f"terms of a sensitivity are needed, got {type(terms).__name__}")
+            raise DippError(self.name, f"needs terms of a sensitivity, got {type(terms).__name__}")
         return self.charge(terms.moved(change), touched, apart)
 
 
 class Tilted(BySensitivity):
-    """A code that a planner can give the largest tilt that a budget pays for."""
+    """A code whose tilt a planner can choose as large as the budget allows."""
 
     most_tilt: ClassVar[float]
-    """Largest tilt that is planned, in nats."""
+    """Largest planned tilt in nats."""
 
     @abstractmethod
     def tilt(self, epsilon: float) -> float:
-        """Return the tilt, in nats and before α is folded in, of a clipped selection that costs pure ε."""
+        """Return the tilt, in nats and without α, of a clipped selection whose pure ε is `epsilon`."""
 
     @abstractmethod
     def pure(self, rho: float) -> float:
-        """Return pure ε of a clipped selection that costs ρ."""
+        """Return the pure ε of a clipped selection whose zCDP parameter is ρ."""

@@ -1,4 +1,4 @@
-"""Columns: the public numbers of a plan's steps as files list them, one number of every step after the other.
+"""Columns: the public numbers of the steps of a plan, as files list them. A column has one number for each step.
 
 A kind of step and a code each name the columns that they need (`CodedStep.columns`, `Code.columns`). The file format
 writes and reads those, and knows neither kinds nor codes.
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_FLOAT_BITS = int(np.finfo(np.float32).max.view(np.uint32))
-"""The bits of the largest finite 32-bit float. Those of the positive floats are the whole numbers from 1 to it."""
+"""The largest finite 32-bit float, read as an integer. Positive floats are the integers from 1 to this."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One number of every step."""
+    """The column of one number of every step."""
 
     name: str
-    """Attribute of the step that has the number."""
+    """Name of the attribute of the step that has the number."""
     low: int = 1
-    """Least value; of floats, the least bits."""
+    """Least value; for floats, the least value of their bits as an integer."""
     high: int = MAX_FLOAT_BITS
-    """Largest value; of floats, the largest bits."""
+    """Largest value; for floats, the largest value of their bits as an integer."""
     floats: bool = False
-    """Whether the numbers are finite 32-bit floats above 0, listed by their bits."""
+    """Whether the numbers are finite 32-bit floats above 0, which files list by their bits."""
     more: int = 0
-    """How many numbers the column has beyond one for each step."""
+    """Number of entries of the column beyond one for each step."""
 
 
 def floats(name: str) -> Column:
-    """Return a column of 32-bit floats above 0."""
+    """Return a column of 32-bit floats above 0 for this attribute."""
     return Column(name, floats=True)
 
 

@@ -1,12 +1,12 @@
-"""Latents: what is coded in the place of pixels if a model has a VAE, and the only unit that can then be certified.
+"""Latents: the values that are coded instead of pixels if a model has a VAE, and the only unit that they can certify.
 
 A VAE turns a picture into a smaller array of latents, by a network that looks at many pixels at once. A change of one
 pixel may change every latent. So nothing smaller than the whole picture can be certified through it. The unit `picture`
-holds through any encoder: two pictures are neighbours whatever they show, and what is coded of each is its own.
+holds through any encoder: any two pictures are neighbours, and the latents of a picture depend on it alone.
 
-Latents are coded in eight bits, as pixels are. A latent z in [−R, R] is the signal u = z/R, R = `REACH`, and what lies
-outside is clipped. So the integers, the draws and their proofs are those of pixels. Whatever a VAE gives, a value is
-one of 256, and nothing fails. Rounding moves a latent by at most R/255, which is 0.03 of its deviation.
+Latents are coded in eight bits, as pixels are. A latent z is clipped to [−R, R], R = `REACH`, and becomes the
+signal u = z/R. So the integers, the draws and their proofs are those of pixels. Whatever a VAE returns, a coded value
+is one of 256, and nothing fails. Rounding moves a latent by at most R/255, which is 0.03 of its deviation.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dipp.errors import DippError
 REACH = 8.0
 """R: the largest latent, in units of the deviation that the diffusion was trained for, which is about 1."""
 MAX_FACTOR, MAX_PATCH = 64, 64
+"""Largest `factor` and `patch` of latents."""
 MAX_PROMPT = 4096
-"""Most bytes of a prompt in UTF-8."""
+"""Largest length of a prompt in bytes of UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Latents:
     """The public shape of the latents of a picture.
 
     Attributes:
-        factor: Pixels along a side of a latent.
-        channels: Channels of the latents.
+        factor: Number of pixels along each side of a latent.
+        channels: Number of channels of the latents.
         patch: Both sides of the latents are multiples of this number.
 
     Raises:
@@ -49,7 +50,7 @@ class Latents:
             ("patch", self.patch, MAX_PATCH),
         ):
             if type(value) is not int or not 1 <= value <= most:
-                raise DippError("latents", f"{name} must be a whole number from 1 to {most}, got {value!r}")
+                raise DippError("latents", f"must have a {name} from 1 to {most}, got {value!r}")
 
     def geometry(self, picture: Geometry) -> Geometry:
         """Return the geometry of the latents of a picture, whose sides are padded to whole patches."""
@@ -58,28 +59,28 @@ class Latents:
         return Geometry(height, width, self.channels)
 
     def padded(self, picture: Geometry) -> tuple[int, int]:
-        """Return height and width of a picture after padding: public, from its size alone."""
-        own = self.geometry(picture)
-        return own.height * self.factor, own.width * self.factor
+        """Return height and width of a picture, in pixels, after it is padded to whole patches."""
+        latents = self.geometry(picture)
+        return latents.height * self.factor, latents.width * self.factor
 
     @staticmethod
     def require_unit(unit: Unit) -> None:
-        """Raise for any unit but the whole picture."""
+        """Raise for any unit except the whole picture."""
         if not unit.whole:
             raise DippError(
                 "unit",
-                f"a latent model mixes all pixels in its VAE, so it can certify whole pictures alone, got {unit.short}",
+                f"must be picture for a latent model, whose VAE mixes all pixels, got {unit.short}",
                 "pass --unit picture",
             )
 
 
 def require_prompt(prompt: object) -> None:
-    """Raise if this is not a text that a file can record."""
+    """Raise if a prompt is not a text of at most `MAX_PROMPT` bytes in UTF-8, which a file can record."""
     if not isinstance(prompt, str):
-        raise DippError("prompt", f"a text is needed, got {type(prompt).__name__}")
+        raise DippError("prompt", f"must be a text, got {type(prompt).__name__}")
     try:
         length = len(prompt.encode())
     except UnicodeEncodeError:
-        raise DippError("prompt", "it has characters that UTF-8 does not know", "write another text") from None
+        raise DippError("prompt", "has characters that UTF-8 does not know", "write another text") from None
     if length > MAX_PROMPT:
-        raise DippError("prompt", f"a text of at most {MAX_PROMPT} bytes is needed, got {length}")
+        raise DippError("prompt", f"must have at most {MAX_PROMPT} bytes, got {length}")

@@ -1,9 +1,9 @@
-"""Outcomes: the exact law of one index, in the integers that its code draws with.
+"""Outcomes: the exact law of one index, in the integers by which its code draws.
 
-A private integer, uniform below a public or private total, decides the index. Each outcome has a share of these
-integers, all in a row: its probability is the size of the share over the total, and which integer gives which index is
-known exactly. So an audit can compute losses without rounding, and hand the encoder the very integers at the edges of
-the shares, where the smallest mistake gives another index. Each code states its outcomes (`Code.outcomes`).
+A private integer, uniform below a public or private total, decides the index. Each outcome has a *share* of these
+integers, an interval: its probability is the size of the share over the total, and the index of every integer is known
+exactly. So an audit can compute losses without rounding, and can hand the encoder the integers at the edges of the
+shares, where the smallest mistake gives another index. Each code states its outcomes (`Code.outcomes`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ Floats = NDArray[np.float64]
 
 
 class Sums(Protocol):
-    """A backend that sums weights."""
+    """A scoring backend, as far as audits need it: it sums weights."""
 
     def bin_sums(self, scores: Any, fraction_bits: int) -> Any:
-        """Return the sums of `selection.bin_sums`."""
+        """Return the sums of weights in each bin, as `selection.bin_sums` defines them."""
 
 
 class Share(NamedTuple):
-    """The private integers begin … end − 1, which all give the same outcome."""
+    """The private integers begin … end − 1 that all give the same outcome."""
 
     outcome: int
-    """The index."""
+    """The index of these integers."""
     begin: int
+    """First integer of the share."""
     end: int
+    """First integer beyond the share."""
 
 
 class Outcomes(ABC):
@@ -39,26 +41,26 @@ class Outcomes(ABC):
     @property
     @abstractmethod
     def total(self) -> int:
-        """The private integer is uniform below this."""
+        """The number of private integers: the private integer is uniform below it."""
 
     @abstractmethod
     def log_law(self) -> Floats:
-        """Return ln P[K = k] of every k. Only the logarithms are rounded, by some 10^−16 of what is rounded."""
+        """Return ln P[K = k] for every index k, as float64. Only the logarithms are rounded, by a relative 10^−16."""
 
     @abstractmethod
     def share(self, integer: int) -> Share:
-        """Return the share that a private integer falls into."""
+        """Return the share that holds a private integer."""
 
     def edge(self, number: int) -> int:
-        """Return the first integer of some share except the lowest; `number`, any whole number, picks the share."""
+        """Return the first integer of a share, except the lowest share; any whole number picks the share."""
         share = self.share(number % self.total)
         return share.begin or share.end
 
     @staticmethod
     @abstractmethod
     def private_bytes(integer: int) -> bytes:
-        """Return the private bytes that this integer is read from."""
+        """Return the bytes of private randomness from which the code reads this integer."""
 
     def summed_by(self, on: Sums) -> bool:  # noqa: ARG002
-        """Return whether a backend sums the weights of the outcomes right, if it has any to sum."""
+        """Return whether a backend sums the weights of the outcomes correctly; true if the code sums no weights."""
         return True

@@ -1,8 +1,7 @@
-"""The plan of an encoding: everything public, fixed before any image is read, and stored in the file.
+"""The plan of an encoding: its public parameters, which are fixed before any image is read and stored in the file.
 
-A coding says how a step is coded: by which channel, under which code. The steps (`core.steps`) say along which
-timesteps, with which signal-to-noise gains, chunks and candidates. Sender and receiver hold equal plans, and the
-certificate follows from the plan alone.
+The coding of a plan is a channel and a code. The steps (`core.steps`) have timesteps or tilts, signal-to-noise gains,
+and sizes of chunks and indices. Sender and receiver hold equal plans, and the certificate follows from the plan alone.
 """
 
 from __future__ import annotations
@@ -25,44 +24,49 @@ from dipp.errors import DippError, NoCertificateError
 
 @dataclass(frozen=True)
 class Coding:
-    """How the steps are coded: the noise of a channel, chosen by the indices of a code."""
+    """The channel and the code of a plan: the law of the noise, and the way in which indices choose it."""
 
     channel: Channel
     code: Code
 
     @property
     def name(self) -> str:
-        """Channel and code in words."""
+        """The names of channel and code, as a text."""
         return f"{self.channel.name} channel, {self.code.name} code"
 
     @property
     def certified(self) -> bool:
-        """Whether selections have an ε: the scores must be bounded, and the code must draw privately."""
+        """Whether selections have a finite ε: the score is bounded, and the code draws privately."""
         return self.code.certified and self.channel.certified
 
     def require_certified(self) -> None:
-        """Raise, where there is no certificate."""
+        """Raise `NoCertificateError` if the coding has no certificate."""
         if not self.certified:
-            raise NoCertificateError(self.name, "it is not differentially private, so there is no certificate")
+            raise NoCertificateError(self.name, "is not differentially private, so there is no certificate")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A coding, its steps, and the unit that it protects."""
+    """The public parameters of an encoding: a coding, its steps, and the unit that the certificate protects.
+
+    Raises:
+        DippError: There is no step, steps are of different kinds, or coding, steps and unit do not fit together.
+
+    """
 
     coding: Coding
     steps: tuple[Any, ...]
-    """`CodedStep`s, all of one kind."""
+    """The steps (`CodedStep`), all of one kind."""
     separate: bool = True
-    """Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks."""
+    """Whether steps with at least C chunks deal the C channels of a pixel to different chunks."""
     unit: Unit = field(default_factory=Pixel)
-    """What the certificate protects."""
+    """The unit that the certificate protects."""
 
     def __post_init__(self) -> None:
         if not self.steps:
-            raise DippError("steps", "at least one step is needed", "the budget may be too small for any")
+            raise DippError("steps", "must be at least one", "the budget may be too small for any")
         if len({type(step) for step in self.steps}) > 1 or not isinstance(self.steps[0], CodedStep):
-            raise DippError("steps", "steps of one kind are needed")
+            raise DippError("steps", "must be of one kind")
         self.mask.require_unit(self.unit)
         self.code.deal.require_unit(self.unit)
         self.code.deal.require_separate(self.separate)
@@ -78,59 +82,65 @@ class Plan:
 
     @property
     def kind(self) -> str:
-        """Kind of the steps."""
+        """Name of the kind of the steps."""
         return self._kind.kind
 
     @property
     def channel(self) -> Channel:
-        """The noise of the steps."""
+        """The channel, which is the law of the noise."""
         return self.coding.channel
 
     @property
     def code(self) -> Code:
-        """How their indices are drawn, priced and packed."""
+        """The code, by which indices are drawn, priced and packed."""
         return self.coding.code
 
     @property
     def mask(self) -> Mask:
-        """Which coordinates the steps touch."""
+        """The mask, which says which coordinates each step touches."""
         return self.coding.channel.mask
 
     def arithmetic(self, step: CodedStep) -> Arithmetic:
-        """The public integers of a step."""
+        """Return the public integers of a step."""
         return step.arithmetic(self.channel, self.code.score_alpha)
 
     def chunk_counts(self, geometry: Geometry) -> tuple[int, ...]:
-        """Return how many chunks, and so indices, each step of a picture has: public, from plan and geometry alone.
+        """Return the number of chunks, and so of indices, of each step for a picture of this geometry.
 
         A step that touches no coordinate of a very small picture has no chunk, and takes no bits.
         """
         return tuple(self.code.deal.counts(self.mask, self.unit, geometry, self.steps).tolist())
 
     def apart(self, chunks: int, channels: int) -> bool:
-        """Return whether no chunk of a step with `chunks` chunks can have two parts of one unit."""
+        """Return whether a step with this number of chunks certainly has no two parts of a unit in one chunk."""
         return self.code.deal.apart(self.mask, channels, chunks, self.separate)
 
     def touches(self, channels: int, step: CodedStep) -> int:
-        """Return how often a unit takes part in the selections of a step, at most."""
+        """Return the largest number of selections of a step in which a unit takes part."""
         return self.code.deal.touches(self.mask, channels, step, self.unit)
 
     def deal(self, seed: bytes, number: int, geometry: Geometry) -> Chunks:
-        """Return the chunks of step `number`, the same for all images of a geometry.
+        """Return the chunks of a step, which are the same for all images of a geometry.
 
-        Their coordinates are those of the step's grid (`CodedStep.grid`).
+        Args:
+            seed: The public seed, 16 bytes.
+            number: Number of the step, from 0.
+            geometry: The geometry of the picture.
+
+        Returns:
+            Chunks of the coordinates of the step's grid (`CodedStep.grid`).
         """
         step = self.steps[number]
         unit, geometry = step.grid(self.unit, geometry)
         touched = self.mask.touched(seed, number, geometry)
         if not len(touched):  # a picture of few pixels, in a cycle of many steps
             return NOTHING
-        # The channels of a pixel are kept apart wherever there are chunks enough: that lowers ρ, and costs nothing.
+        # The channels of a pixel are kept apart if there are enough chunks: that lowers ρ and costs nothing.
         apart = self.apart(-(-len(touched) // step.chunk_size), geometry.channels)
         return self.code.deal.chunks(seed, Touched(number, step, touched, unit, geometry), apart)
 
     def left(self, geometry: Geometry) -> str | None:
-        """Return in words what the last step can tell of a picture; None if that is every pixel."""
+        """Return a sentence on the detail that the last step can convey; None if it can convey every pixel."""
         _, grid = self.steps[-1].grid(self.unit, geometry)
         if grid == geometry:
             return None
@@ -138,19 +148,19 @@ class Plan:
         return f"left to see: colours of areas of about {width}×{height} pixels, and what the denoiser makes of them"
 
     def terms(self, step: CodedStep) -> Terms:
-        """Return what the draws of a step are priced from."""
+        """Return the terms from which the draws of a step are priced."""
         return self.code.terms(step, self.channel)
 
     @property
     def calls(self) -> int:
-        """Network calls along the chain."""
+        """Number of network calls of the chain."""
         return self._kind.calls(self.steps)
 
     @property
     def work(self) -> float:
-        """Work of these calls, in calls at the resolution of the picture."""
+        """Work of the network calls, where a call at the full resolution of the picture counts as 1."""
         return self._kind.work(self.steps)
 
     def words(self, channels: int) -> str:
-        """Return the steps in one line."""
+        """Return a summary of the steps in one line, for pictures of this number of channels."""
         return self._kind.words(self.steps, self.mask.period // channels)

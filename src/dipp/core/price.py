@@ -1,13 +1,13 @@
-"""What a draw costs a unit: the terms from which a code prices it, and the charge that comes of them.
+"""Prices: what a draw costs a unit, and the terms from which a code computes that cost.
 
-Terms are public integers, one record for each step. Two kinds of codes have two kinds of terms:
+The terms of a step are public integers. There are two kinds of terms for two kinds of codes:
 
-- *From a sensitivity*: the exponential mechanism and pairs pay for how far one coordinate can move a score. Their terms
-  are `Sensitivity`.
-- *Constant*: a code may pay the same whatever the scores are. It brings terms of its own, beside its class.
+- *By sensitivity*: the exponential mechanism and pairs pay for how far one coordinate can move a score. Their terms are
+  `Sensitivity`.
+- *Constant*: other codes pay the same whatever the scores are. Such a code defines a class of terms of its own.
 
-A ledger is made of terms twice: from the plan (`Code.terms`), and by the encoder from what it really used
-(`Code.recorded`).
+Ledgers are made from terms in two ways: from the plan (`Code.terms`), and by the encoder from the integers that it
+really used (`Code.recorded`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dipp.core import selection
 from dipp.errors import DippError
 
 LEVELS = 255
-"""Largest change of an eight-bit channel."""
+"""Largest change of an eight-bit value."""
 MAX_SLOPE = 1 << 28
 """A(1) of a clipped step stays below this, so that differences of levels fit into 32 bits."""
 
@@ -35,9 +35,9 @@ class Cost(NamedTuple):
     """What one step costs a unit that it touches."""
 
     epsilon: float
-    """Pure ε of all the selections that the unit takes part in."""
+    """Pure ε of all selections of the step in which the unit takes part."""
     rho: float
-    """ρ (zCDP) of them."""
+    """ρ of zCDP of the same selections."""
 
 
 class Loss(NamedTuple):
@@ -52,42 +52,42 @@ class Loss(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far one coordinate can move a selection, in the step's integers."""
+    """How far one coordinate can move a selection, in the integers of the step."""
 
     units: int
-    """D: units by which it can move any score."""
+    """D: the most units by which one coordinate can move any score."""
     largest: int
-    """The largest size that its shift can have."""
+    """The largest |m| of the coordinate's shift."""
     fraction_bits: int
     """S: a unit is 2^−S bits."""
 
 
 class Terms(ABC):
-    """The public numbers of a step from which a code prices its draws. Terms are frozen dataclasses."""
+    """The public numbers of a step from which a code prices its draws. Subclasses are frozen dataclasses."""
 
     @property
     @abstractmethod
     def public(self) -> tuple[Any, ...]:
-        """What must be the same for all images of a step, because it would tell about them if it were not."""
+        """The numbers that must be the same for all images of a step, because a difference would tell about them."""
 
     def worse(self, other: Self) -> Self:
-        """Return terms that cost at least as much as these and as others of the same step."""
+        """Return terms that cost at least as much as these and as other terms of the same step."""
         if other != self:
-            raise DippError("terms", "two images were coded differently, which would tell about them", "report this")
+            raise DippError("terms", "differ between two images, which would tell something about them", "report this")
         return self
 
     @property
     def loss(self) -> Loss | None:
-        """The exact law of the privacy loss of one draw; None if only bounds of it are known."""
+        """The exact law of the privacy loss of one draw; None if only bounds are known."""
         return None
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        """α, s and S for the table of a certificate; empty texts if they have no part in the price."""
+        """α, s and S for the table of a certificate; empty texts if the price does not depend on them."""
         return "", "", ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON, without those whose value is None."""
+        """Return the terms as a dictionary for JSON, without the numbers that do not apply."""
         return {name: value for name, value in asdict(self).items() if value is not None}  # type: ignore[call-overload]
 
     @classmethod
@@ -98,51 +98,51 @@ class Terms(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity(Terms):
-    """How far one coordinate can move the scores of a selection."""
+    """Terms of codes that pay for how far one coordinate can move the scores of a selection."""
 
     alpha: Fraction
-    """α, which is folded into the sensitivity already."""
+    """α, which the sensitivity includes already."""
     sensitivity: int
-    """D: units by which one coordinate can move any score. That is the range of the table that pixels are looked up in,
-    or of the clip, if that is smaller."""
+    """D: the most units by which one coordinate can move any score. It is the range of the table in which pixels are
+    looked up, or of the clip if that is smaller."""
     fraction_bits: int
     """S: a unit is 2^−S bits."""
     eta: float
-    """η: nats that the rounding of the code's tables can add."""
+    """η: the most nats that the rounding of the code's tables can add to ε."""
     clip: int | None = None
-    """M: shifts are clipped to ±M units; None if they are not."""
+    """M: shifts are clipped to ±M units; None without a clip."""
     slope: int | None = None
-    """A(1) if shifts are clipped: a small change moves a shift by its share of 2A(1), and not of D, which would be too
-    little. None if they are not: A(1) is then D/2."""
+    """A(1), if shifts are clipped: the price of a small change is in proportion to 2A(1), and not to D, which may be
+    smaller. None without a clip, because A(1) is then D/2."""
 
     def __post_init__(self) -> None:
         require_whole("sensitivity", self.sensitivity, 1, selection.MAX_ABS_SCORE)
         require_whole("fraction_bits", self.fraction_bits, 0, selection.MAX_FRACTION_BITS)
         if not isinstance(self.alpha, Fraction) or self.alpha <= 0:
-            raise DippError("alpha", f"a rational above 0 is needed, got {self.alpha}")
+            raise DippError("alpha", f"must be a rational above 0, got {self.alpha}")
         if (self.clip is None) != (self.slope is None):
-            raise DippError("clip, slope", "both of them, or neither, are needed")
+            raise DippError("clip, slope", "must be given together or not at all")
         if self.clip is not None and self.slope is not None:
             whole = all(type(value) is int and 1 <= value < MAX_SLOPE for value in (self.clip, self.slope))
             if not whole or self.sensitivity != 2 * min(self.clip, self.slope):
                 raise DippError(
                     "clip, slope",
-                    f"whole numbers are needed, twice the smaller of which is the sensitivity {self.sensitivity}, got "
-                    f"{self.clip} and {self.slope}",
+                    "must be whole numbers whose smaller one is half of the sensitivity "
+                    f"{self.sensitivity}, got {self.clip} and {self.slope}",
                 )
 
     @property
     def public(self) -> tuple[Any, ...]:
-        """Scale, clip and slope."""
+        """S, clip and slope, which must be the same for all images of a step."""
         return self.fraction_bits, self.clip, self.slope
 
     def worse(self, other: Sensitivity) -> Sensitivity:
-        """Return the terms of the larger sensitivity."""
+        """Return the terms with the larger sensitivity."""
         return self if self.sensitivity >= other.sensitivity else other
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        """α, D and S."""
+        """α, D and S as texts."""
         return str(self.alpha), str(self.sensitivity), str(self.fraction_bits)
 
     def moved(self, change: int = LEVELS) -> Reach:
@@ -153,26 +153,29 @@ class Sensitivity(Terms):
         return Reach(self.units(change), largest, self.fraction_bits)
 
     def units(self, change: int) -> int:
-        """Return the units by which a coordinate moves a score if it changes by `change` of the 255 levels.
+        """Return the most units by which a coordinate moves a score if it changes by `change` of the 255 levels.
 
         A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1. Truncation toward zero moves by no more than the
         real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses. The
-        product is a float, and off by less than 2^−20 of a unit: the 1 that is added covers that where the real bound
-        is a whole number, and changes nothing elsewhere. A clip moves by no more than what it clips.
+        product is a float, and off by less than 2^−20 of a unit: the added 1 covers that if the real bound is a whole
+        number, and changes nothing otherwise. A clipped value moves by no more than the value itself.
         """
         slope = self.sensitivity // 2 if self.slope is None else self.slope
         return min(self.sensitivity, -(-((2 * slope + 2) * change + 1) // LEVELS))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON, α as text."""
+        """Return the terms as a dictionary for JSON, with α as a text."""
         return {**super(Sensitivity, self).to_dict(), "alpha": str(self.alpha)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Sensitivity:
-        """Return the terms that `to_dict` wrote; α has a few digits, since others could take endless work to read."""
+        """Return the terms that `to_dict` wrote.
+
+        α must have few digits, because an α with very many could take endless work to read.
+        """
         text = content["alpha"]
         if not re.fullmatch(r"[1-9]\d{0,5}(/[1-9]\d{0,5})?", text):
-            raise DippError("alpha", f"a rational of up to six digits is needed, got {text:.40}")
+            raise DippError("alpha", f"must be a rational of up to six digits, got {text:.40}")
         return cls(**{**content, "alpha": Fraction(text)})
 
 
@@ -180,24 +183,26 @@ class StepRecord(NamedTuple):
     """What the encoder used in a step."""
 
     terms: Terms | None
-    """The terms that the draw was given; None if nothing is certified."""
+    """The terms by which the step was drawn; None if nothing is certified."""
     candidates: int
+    """Number of candidates of each draw."""
     table: NDArray[np.int32] = np.zeros(1, np.int32)
-    """A of each of the 256 pixel values: what the private pixels were looked up in. Only codes that pay for a
-    sensitivity ask for it."""
+    """A(x) of each of the 256 pixel values: the table in which private pixels were looked up. Only codes that pay for a
+    sensitivity use it."""
     clip: int | None = None
-    """What the shifts were clipped to, if they were."""
+    """M, to which shifts were clipped; None without a clip."""
     fraction_bits: int = 0
+    """S: a unit is 2^−S bits."""
     draws: int | None = None
-    """Private integers that were drawn; None if the code does not count them."""
+    """Number of private integers that were drawn; None if the code does not count them."""
 
     @property
     def spread(self) -> int:
-        """How far apart the levels of two pixels can be."""
+        """The largest difference of the levels A(x) of two pixel values."""
         return int(self.table.max()) - int(self.table.min())
 
 
 def require_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise if a value is not a whole number from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
-        raise DippError(name, f"a whole number from {least} to {most} is needed, got {value}")
+        raise DippError(name, f"must be a whole number from {least} to {most}, got {value}")

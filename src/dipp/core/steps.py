@@ -1,10 +1,10 @@
-"""The kinds of steps: each is a class with a number of its own.
+"""The kinds of steps. Each kind is a class with a number of its own.
 
 | kind | steps | state |
 |---|---|---|
 | `timesteps` | `Step`, along the timesteps of a diffusion | x_t of the noise schedule |
 | `sensing` | `SensingStep`, with tilt, clip and gain | y, an estimate of x0 with noise of power 1/SNR |
-| `questions` | `Question`, to blocks of units | the means of coarse pixels, as far as they are known |
+| `questions` | `Question`, about blocks of units | the means of coarse pixels, as far as they are known |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dipp.core.words import counted
 from dipp.errors import DippError
 
 MAX_LEVEL = 4
-"""Largest level of a step of sensing: predictions at a sixteenth of the resolution."""
+"""Largest level of a step of sensing; its predictions have a sixteenth of the resolution."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Step(CodedStep):
     end: int
     """Timestep s < t."""
     snr_gain: float
-    """SNR(s) − SNR(t), rounded down to a 32-bit float: this number, and not the model's, scales the private shifts."""
+    """SNR(s) − SNR(t), rounded down to a 32-bit float; this rounded number scales the private shifts."""
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
@@ -49,18 +49,18 @@ class Step(CodedStep):
 
     def __post_init__(self) -> None:
         if not 0 <= self.end < self.start < 1 << 16:
-            raise DippError("step", f"timesteps 0 ≤ end < start < 65536 are needed, got {self.start} → {self.end}")
+            raise DippError("step", f"must have timesteps 0 ≤ end < start < 65536, got {self.start} → {self.end}")
         self._check()
 
     @classmethod
     def to_columns(cls, steps: Sequence[Step]) -> dict[str, list[Any]]:
-        """Return the timestep at which the first step starts and those at which the steps end, and the gains."""
+        """Return the start of the first step followed by the end of each step, and the gains."""
         times = [steps[0].start, *(step.end for step in steps)]
         return {"timesteps": times, "snr_gain": [step.snr_gain for step in steps]}
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Step, ...]:
-        """Return the steps from each timestep to the next."""
+        """Return one step from each timestep to the next."""
         rest = {name: values for name, values in columns.items() if name != "timesteps"}
         times = columns["timesteps"]
         return super().from_columns({"start": times[:-1], "end": times[1:], **rest})
@@ -70,12 +70,12 @@ class Step(CodedStep):
         return _arithmetic(channel, self.snr_gain, alpha)
 
     def cells(self, number: int) -> tuple[str, str, str]:  # noqa: ARG002
-        """Return the timesteps as the name."""
+        """Return the two timesteps as the name of the step."""
         return f"{self.start:>5} → {self.end:<4}", "", ""
 
     @classmethod
     def words(cls, steps: Sequence[Step], groups: int) -> str:  # noqa: ARG003
-        """Return the timesteps, from the first to the last."""
+        """Return the timesteps from the first to the last, in one line."""
         return " → ".join(str(t) for t in (steps[0].start, *(step.end for step in steps)))
 
     @classmethod
@@ -83,29 +83,31 @@ class Step(CodedStep):
         """Raise if a step does not start where the one before it ended."""
         for before, after in itertools.pairwise(steps):
             if before.end != after.start:
-                raise DippError("steps", f"each must start where the last ended, got {before.end} and {after.start}")
+                raise DippError(
+                    "steps", f"must each start where the one before ended, got {before.end} and {after.start}"
+                )
 
 
 @dataclass(frozen=True)
 class SensingStep(CodedStep):
-    """One step of clipped sensing: tilted signs of clipped residuals, with tilt and gain as two numbers.
+    """One step of clipped sensing: noisy signs of clipped residuals, whose tilt and gain are two separate numbers.
 
-    The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0. The gain is what the state's SNR grows
-    by: it is public, chosen so that the update of the state is right on the average over public pictures, and has no
-    part in the privacy. Nor has the level: it says at which resolution the public prediction x̂0 is made.
+    The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0. The gain is the growth of the SNR of the
+    state. It is public, and chosen so that the update of the state is right on average over public pictures. The level
+    is the resolution of the public prediction x̂0. Gain and level have no part in the privacy.
     """
 
     tilt: float
     """V: the largest tilt, in nats, as a 32-bit float."""
     clip: float
-    """c: the residual from which on the tilt is V, as a 32-bit float."""
+    """c: the tilt is V for every |residual| from c on; a 32-bit float."""
     snr_gain: float
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
     level: int = 0
-    """The denoiser predicts from means of 2^level × 2^level pixels of the state; 0 in the first step, which asks
-    nothing."""
+    """The denoiser predicts from means of 2^level × 2^level pixels of the state. It is 0 in the first step, which calls
+    no denoiser."""
     number, kind, facts = 1, "sensing", ("tilt", "clip", "level")
     columns = (floats("tilt"), floats("clip"), floats("snr_gain"), Column("level", 0, MAX_LEVEL))
 
@@ -113,7 +115,7 @@ class SensingStep(CodedStep):
         require_float32("tilt", self.tilt)
         require_float32("clip", self.clip)
         if type(self.level) is not int or not 0 <= self.level <= MAX_LEVEL:
-            raise DippError("level", f"0 to {MAX_LEVEL} is needed, got {self.level}")
+            raise DippError("level", f"must be from 0 to {MAX_LEVEL}, got {self.level}")
         self._check()
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
@@ -122,48 +124,49 @@ class SensingStep(CodedStep):
 
     @classmethod
     def calls(cls, steps: Sequence[SensingStep]) -> int:
-        """Return one less than the steps: before the first the prediction is mid-grey."""
+        """Return one less than the number of steps: the prediction before the first step is mid-grey."""
         return len(steps) - 1
 
     @classmethod
     def work(cls, steps: Sequence[SensingStep]) -> float:
-        """Return the sum of 1/4^level over the steps but the first."""
+        """Return the sum of 1/4^level over all steps except the first."""
         return sum(4.0**-step.level for step in steps[1:])
 
     @classmethod
     def require_sequence(cls, steps: Sequence[SensingStep]) -> None:
-        """Raise if the first step has a level: its prediction is mid-grey, at any resolution."""
+        """Raise if the first step has a level above 0, because its prediction is mid-grey at any resolution."""
         if steps[0].level:
-            raise DippError("level", f"must be 0 in the first step, which asks no network, got {steps[0].level}")
+            raise DippError("level", f"must be 0 in the first step, which calls no network, got {steps[0].level}")
 
     def cells(self, number: int) -> tuple[str, str, str]:
-        """Return the number, the tilt and the clip."""
+        """Return the number, the tilt and the clip of the step, for a table."""
         return f"{number:>12}", f"{self.tilt:.4f}", f"{self.clip:.4f}"
 
     @classmethod
     def words(cls, steps: Sequence[SensingStep], groups: int) -> str:
-        """Return the number of steps and of groups, and the SNR that they lead to."""
+        """Return the number of steps, the groups in a pass and the final SNR, in one line."""
         gained = sum(step.snr_gain for step in steps)
         return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
 
 
 BLOCK = 4
-"""Coarse pixels along a side of a block."""
+"""Number of coarse pixels along each side of a block."""
 MAX_SPLIT = 32
+"""Largest number of blocks along each side of a unit."""
 ROUNDS: dict[int, tuple[tuple[int, ...], ...]] = {1: ((0,),), 2: ((0, 1), (1, 0)), 4: ((0, 2), (3, 1))}
-"""By number of rounds: in which round a block is asked, by its row and column modulo the size of the pattern."""
+"""Pattern for each number of rounds: the round of a block, by its row and column modulo the size of the pattern."""
 WORDS, SIGNS = 0, 1
-"""What the candidates of a question are: words of the model's books, or random signs times a scale."""
+"""The two kinds of candidates of a question: words from the books of the model, or random signs times a scale."""
 
 
 @dataclass(frozen=True)
 class Question(CodedStep):
-    """One question to every unit of a picture: which candidate is nearest to what each of its blocks shows.
+    """One question about every unit of a picture: which candidate is nearest to the content of each of its blocks.
 
-    A unit is divided into split × split blocks, a block into 4 × 4 coarse pixels. The private content of a block is the
-    vector of the means of its coarse pixels, less the public prediction of them. Each block gets one index, drawn by
-    the code `closest`; so a unit pays for split² draws. Blocks are asked in rounds, so that a prediction can follow
-    from the neighbours that have answered.
+    A unit is divided into split × split blocks, and a block into 4 × 4 coarse pixels. The private content of a block is
+    the vector of the means of its coarse pixels, less their public prediction. The code `closest` draws one index for
+    each block, so a unit pays for split² draws. Blocks are coded in rounds, so that a block can be predicted from
+    neighbours that were coded in earlier rounds.
 
     Raises:
         DippError: A number is out of its range.
@@ -171,21 +174,21 @@ class Question(CodedStep):
     """
 
     split: int
-    """Blocks along a side of a unit."""
+    """Number of blocks along each side of a unit."""
     rounds: int
-    """Number of rounds, one of `ROUNDS`."""
+    """Number of rounds: 1, 2 or 4 (`ROUNDS`)."""
     candidate: int
-    """`WORDS` or `SIGNS`."""
+    """The kind of candidates: `WORDS` or `SIGNS`."""
     scale: float
-    """What an observed candidate is multiplied by, as a 32-bit float: 1 for words."""
+    """The factor of observed candidates, as a 32-bit float; 1 for words."""
     best: int
-    """m: how many of the candidates are drawn with the heavy weight."""
+    """m: the number of candidates with the heavy weight."""
     heavy: int
     """a: the weight of each of the m nearest candidates."""
     light: int
     """b: the weight of each other candidate."""
     snr_gain: float
-    """SNR by which the network is told how well the means are known after this step; public, and no part of ε."""
+    """The SNR that tells the network how well the means are known after this step; it is public and no part of ε."""
     chunk_size: int
     index_bits: int
     exponent_units: int = 0
@@ -212,11 +215,11 @@ class Question(CodedStep):
         if self.chunk_size != 1:
             raise DippError("chunk_size", f"must be 1 where a chunk is a block, got {self.chunk_size}")
         self._check()
-        self.weights  # noqa: B018 - raises if they are no law of a draw
+        self.weights  # noqa: B018 - raises if the weights are invalid
 
     @property
     def weights(self) -> Weights:
-        """The law of each draw."""
+        """The weights by which each index is drawn."""
         return Weights(self.candidates, self.best, self.heavy, self.light)
 
     @property
@@ -226,61 +229,64 @@ class Question(CodedStep):
 
     @property
     def draws(self) -> int:
-        """The blocks of a place: split²."""
+        """Number of blocks of a box of a unit: split²."""
         return self.split**2
 
     @property
     def worded(self) -> bool:
-        """Whether the question is asked by words, and not by random signs."""
+        """Whether the candidates are words, and not random signs."""
         return self.candidate == WORDS
 
     @property
     def parts(self) -> int:
-        """Coarse pixels along a side of a unit."""
+        """Number of coarse pixels along each side of a unit."""
         return BLOCK * self.split
 
     def require_unit(self, unit: Unit) -> None:
-        """Raise if the unit cannot be divided into the step's coarse pixels."""
+        """Raise if the unit cannot be divided into the coarse pixels of the step."""
         unit.require_parts(self.parts)
         if unit.surrounded and self.rounds > 1:
-            raise DippError("rounds", f"must be 1 for {unit.plural}, whose surroundings are known before any answer")
+            raise DippError(
+                "rounds",
+                f"must be 1 for {unit.plural}, whose surroundings are known before the first step, got {self.rounds}",
+            )
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
-        """Return unit and geometry of the coarse picture."""
+        """Return the unit and the geometry of the coarse picture."""
         return unit.grid(geometry, self.parts)
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the integers of an unclipped step of gain 1; no draw of a question depends on them."""
+        """Return the integers of an unclipped step of gain 1, on which no draw of a question depends."""
         return _arithmetic(channel, 1.0, alpha)
 
     @classmethod
     def calls(cls, steps: Sequence[Question]) -> int:
-        """Return one less than the steps: before the first nothing is known."""
+        """Return one less than the number of steps: the first question needs no prediction."""
         return len(steps) - 1
 
     @classmethod
     def require_sequence(cls, steps: Sequence[Question]) -> None:
-        """Raise if a step is coarser than one before it, or if one after the first has rounds."""
+        """Raise if a step is coarser than a step before it, or if a step after the first has several rounds."""
         if any(after.split < before.split for before, after in itertools.pairwise(steps)):
             raise DippError("split", f"must not fall from step to step, got {[step.split for step in steps]}")
         if any(step.rounds > 1 for step in steps[1:]):
-            raise DippError("rounds", "must be 1 after the first step, whose answers are all known then")
+            raise DippError("rounds", "must be 1 after the first step, because all blocks are known by then")
 
     def cells(self, number: int) -> tuple[str, str, str]:
-        """Return the number and the division of a unit."""
+        """Return the number of the step and the division of a unit, for a table."""
         return f"{number:>12}", f"{self.split}×{self.split}", ""
 
     @classmethod
     def words(cls, steps: Sequence[Question], groups: int) -> str:  # noqa: ARG003
-        """Return the number of questions, and how many indices a unit answers with."""
+        """Return the number of questions and the draws of a unit, in one line."""
         draws = "+".join(str(step.draws) for step in steps)
         answers = "1 draw" if draws == "1" else f"{draws} draws"
         return f"{counted(len(steps), 'question')} to each unit, answered with {answers}"
 
 
 STEPS: dict[int, type[CodedStep]] = {kind.number: kind for kind in (Step, SensingStep, Question)}
-"""The kinds of steps by number. A new kind needs its class and an entry here."""
+"""Class of each kind of steps by its number in files. A new kind needs its class and an entry here."""
 
 
-# Cached, because laws with tables are costly to make and compare by identity.
+# Cached, because laws with tables take long to compute, and are equal only if they are the same object.
 _arithmetic = functools.lru_cache(maxsize=4096)(Arithmetic)

@@ -420,7 +420,7 @@ def test_laws_of_one_step_must_be_equal() -> None:
     tally.add(Weights(16, 1, 9, 2), 5)
     tally.add(Weights(16, 1, 9, 2), 3)
     assert (tally.draws, tally.observed.terms, tally.observed.candidates) == (8, Weights(16, 1, 9, 2), 16)
-    with refused("terms", "differently"):
+    with refused("terms", "differ"):
         tally.add(Weights(16, 1, 8, 2), 1)
 
 

@@ -275,7 +275,7 @@ def test_pfr_is_not_a_certified_code() -> None:
         (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"", SEED), ("payload",)),
         (lambda: FlatCode(Laplace(), 1.0, 3, 16).decode(b"\0\0", SEED), ("payload",)),
         (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 10), b"\xf0"), ("payload", "index")),
-        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 16), b"\0\0"), ("payload", "length")),
+        (lambda: _decode_body(FlatCode(Laplace(), 1.0, 3, 16), b"\0\0"), ("payload", "3 bytes")),
         (lambda: _decode_body(StepLimitedPPR(Laplace(), 1.0, 3, 16), b"\xff" * 9), ("payload", "damaged")),
         (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16).decode(b"\xff" * 9, SEED), ("payload",)),
     ],

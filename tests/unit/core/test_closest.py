@@ -257,5 +257,5 @@ def test_weights_are_terms() -> None:
     assert Weights.from_dict(weights.to_dict()) == weights
     assert weights.to_dict() == {"candidates": 64, "best": 16, "heavy": 7, "light": 3}
     assert weights.worse(Weights(64, 16, 7, 3)) == weights
-    with refused("terms", "differently"):
+    with refused("terms", "differ"):
         weights.worse(Weights(64, 16, 8, 3))
