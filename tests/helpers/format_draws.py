@@ -1,4 +1,4 @@
-"""What both sides draw alike, written from docs/format.md alone: masks, chunks and noise. Nothing of dipp."""
+"""What both sides draw alike, written from the pages docs/format*.md alone: masks, chunks and noise. Nothing of dipp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader of `.dipp` files, written from docs/format.md alone: plain Python and NumPy, nothing of dipp.
+"""A reader of `.dipp` files, written from the pages docs/format*.md alone: plain Python and NumPy, nothing of dipp.
 
 It shows that the document suffices. It reads headers and indices, computes the certificate, and refuses what the
 document tells a reader to refuse; `format_draws` has the masks, chunks and noise.

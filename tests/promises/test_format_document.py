@@ -1,4 +1,4 @@
-"""docs/format.md suffices: a reader that was written from it alone agrees with dipp, and its examples are true."""
+"""The pages of the format suffice: a reader that was written from them alone agrees with dipp, and its examples are true."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from dipp.core.steps import Question
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 
-TEXT = (DOCS / "format.md").read_text(encoding="utf-8")
-EXAMPLES = dict(re.findall(r"### Example: ([^\n]+)\n(.*?)(?=\n### |\Z)", TEXT, flags=re.DOTALL))
+TEXT = "\n".join(
+    (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("format", "format-decoding")
+)
+EXAMPLES = dict(re.findall(r"### Example: ([^\n]+)\n(.*?)(?=\n##|\Z)", TEXT, flags=re.DOTALL))
 
 
 def rows(section: str) -> dict[str, str]:
