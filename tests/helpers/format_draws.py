@@ -1,4 +1,4 @@
-"""What both sides draw alike, written from the pages docs/format*.md alone: masks, chunks and noise. Nothing of dipp."""
+"""Draw what sender and receiver draw alike: masks, chunks and noise. Written from the pages docs/format*.md alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the format suffice: a reader that was written from them alone agrees with dipp, and its examples are true."""
+"""A reader that was written from docs/format*.md alone agrees with dipp, and the examples there are true."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ from dipp.core.steps import Question
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 
-TEXT = "\n".join(
-    (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("format", "format-decoding")
-)
+TEXT = "\n".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("format", "format-decoding"))
 EXAMPLES = dict(re.findall(r"### Example: ([^\n]+)\n(.*?)(?=\n##|\Z)", TEXT, flags=re.DOTALL))
 
 
