@@ -147,7 +147,7 @@ class Chain:
             watch.step(number)
             # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
             x_hat = self.trajectory.predict(number, state, turn)
-            x_hat = library(x_hat).nan_to_num(x_hat, nan=0.0, posinf=0.0, neginf=0.0)
+            x_hat = _finite(x_hat)
             flat = x_hat.reshape(len(x_hat), -1)[:, alike(_planes_of(layout), x_hat)]
             chosen.append(choose(layout, _expanded(flat, len(images))))
             state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]), turn)
@@ -203,6 +203,13 @@ def _planes_of(layout: StepLayout) -> NDArray[np.int64]:
     pixel, channel = np.divmod(layout.chunks.order, layout.geometry.channels)
     found: NDArray[np.int64] = channel * layout.geometry.pixels + pixel
     return found
+
+
+def _finite(values: Array) -> Array:
+    """Return values with 0 in the place of those that are not finite: the same array if all are."""
+    if isinstance(values, np.ndarray) and np.isfinite(values).all():  # a device would have to wait for the answer
+        return values
+    return library(values).nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _expanded(values: Array, count: int) -> Array:

@@ -49,6 +49,9 @@ from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence, answered
 
+BAND = 1 << 20
+"""Pixels of a band of rows that are moved on at once."""
+
 
 class Trajectory(ABC):
     """The public states of a plan on a denoiser."""
@@ -146,21 +149,29 @@ class Sensing(Trajectory):
         return interpolated(answer, *(Cuts(*(squares(length, s) for length in y.shape[2:])) for s in (side, 1)))
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """The precision-weighted mean: see the module's text."""
+        """Return the precision-weighted mean (see the module's text), in the state's own memory if it has all images.
+
+        A state of many pixels is moved on in bands of rows, which takes little memory beside it.
+        """
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
-        y, *told = self._parts(state)
-        # Of all images: state and prediction may be shared in the first step.
-        found = (math.sqrt(gain) / total) * noise
-        found += (gain / total) * x_hat
-        found += (before / total) * y
-        if not told:
-            return found
-        compared, answers = told
-        touched, lib = noise != 0, library(state)
-        compared = lib.where(~touched & (answers != 0), compared, x_hat)
-        answers = lib.where(touched, answered(noise, gain, before), answers)
-        return lib.concatenate([found, compared, answers], 1)
+        if len(state) < len(noise):  # shared by all images so far
+            state = library(state).tile(state, (len(noise), 1, 1, 1))
+        height, width = noise.shape[2:]
+        rows = max(1, BAND // width)
+        for band in (slice(first, first + rows) for first in range(0, height, rows)):
+            y, *told = (part[:, :, band] for part in self._parts(state))
+            z, prediction = noise[:, :, band], x_hat[:, :, band]
+            mean = (math.sqrt(gain) / total) * z
+            mean += (gain / total) * prediction
+            mean += (before / total) * y
+            if told:
+                compared, answers = told
+                touched, lib = z != 0, library(z)
+                compared[...] = lib.where(~touched & (answers != 0), compared, prediction)
+                answers[...] = lib.where(touched, answered(z, gain, before), answers)
+            y[...] = mean
+        return state
 
     def timestep(self, steps: int) -> int:
         """The one whose SNR is nearest; pure noise's, if nothing was decoded."""
@@ -179,7 +190,9 @@ class Sensing(Trajectory):
     def fully(self, steps: int, state: Array, numbers: Numbers = Numbers.SENSING) -> Array:
         """Return the prediction at full resolution after `steps` steps; mid-grey after no step."""
         y, *told = self._parts(state)
-        return self.denoiser.predict(Evidence(y, self.snr(steps), None, 0.0, *told), numbers) if steps else y
+        if not steps:
+            return library(y).zeros_like(y)  # not y itself, which `advance` changes
+        return self.denoiser.predict(Evidence(y, self.snr(steps), None, 0.0, *told), numbers)
 
     @property
     def _told(self) -> bool:

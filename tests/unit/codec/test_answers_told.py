@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
     own = type(wide).predict
 
     def predict(self: Denoiser, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> Any:
-        met.append(evidence)
+        met.append(copy.deepcopy(evidence))  # the chain goes on in the same memory
         return own(self, evidence, numbers)
 
     monkeypatch.setattr(type(wide), "predict", predict)
@@ -80,7 +81,7 @@ def test_the_state_is_that_of_networks_without_answers(wide: Denoiser) -> None:
     steps = sensing_plan(groups=2, steps=6).steps
     told = Sensing(steps, wide)
     state = told.start(SEED, Geometry(*SIZE, 3))
-    plain, noises = state[:, :3], np.random.default_rng(0).standard_normal((6, 1, 3, *SIZE), np.float32)
+    plain, noises = state[:, :3].copy(), np.random.default_rng(0).standard_normal((6, 1, 3, *SIZE), np.float32)
     for number, step in enumerate(steps):
         x_hat, noise = told.predict(number, state), noises[number] * (noises[number] > 0.5)
         before, gain = told.snr(number), step.snr_gain
