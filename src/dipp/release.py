@@ -1,6 +1,6 @@
-"""`dipp.privatize`: a dataset in, a release with its papers out, in one call.
+"""`dipp.privatize`: release a dataset with its papers in one call.
 
-The command `dipp privatize` parses, calls this and prints.
+The command `dipp privatize` parses its options, calls `privatized` and prints the result.
 """
 
 from __future__ import annotations
@@ -41,20 +41,19 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("dipp")
 TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
-"""Suffixes of files with many pictures, which are read and never written."""
+"""Suffixes of files with many pictures, which a run can read and never writes."""
 
 
 class Privatized(NamedTuple):
-    """What a run has made."""
+    """The result of a run."""
 
     summary: Summary
     papers: tuple[Path, ...]
-    """Files that describe the release: a dataset card, and for encoded pictures Croissant metadata and an entry for a
-    registry."""
+    """Files that describe the release: a dataset card, and for encoded pictures metadata and a registry entry."""
     warnings: tuple[str, ...]
     """Warnings about its certificate, as `dipp info` prints them."""
     unused: tuple[str, ...]
-    """Why the plan uses far less than the budget, if it does."""
+    """The reason why the plan uses far less than the budget, if it does."""
 
 
 ENCODING: dict[str, Any] = {
@@ -72,47 +71,51 @@ REDACTING: dict[str, Any] = {
     "accept_lossy": False,
     "allow_none": False,
 }
-"""Options that go with one purpose of a run alone, with their defaults."""
+"""Defaults of the options that only a run of one purpose takes: `ENCODING` or `REDACTING` pictures."""
 
 
 class PrivatizeOptions(EncodeOptions, RedactOptions, total=False):
-    """How a dataset is released."""
+    """Keyword arguments of `privatize`, beside those of `EncodeOptions` and `RedactOptions`."""
 
     regions: str | Path | None
-    """A file, or a folder of files, that declares regions; or "column:NAME", the column of a table that holds them.
-    They are hidden, and redacted pictures are released. By default, pictures are encoded."""
+    """A file or a folder of files that declares regions, or "column:NAME" for a column of a table.
+
+    The regions are hidden, and redacted pictures are released. By default, pictures are encoded."""
     name_column: str | None
-    """Column of a table with the names of the pictures, by which a file of regions means them. By default the paths
-    beside the pictures, and the numbers of the rows, from 0, where there is none."""
+    """Column of a table with the names by which a file of regions refers to pictures.
+
+    By default the paths beside the pictures, or without paths the numbers of the rows from 0."""
     gaps: str | None
-    """Pictures are frames of a video, in the order of their names: "refuse" a region that is missing between two
-    frames, or "cover" its way. By default, pictures have nothing to do with each other."""
+    """For frames of a video, in the order of their names: "refuse" or "cover" regions that are missing in between.
+
+    By default, pictures are independent."""
 
     split: str | None
-    """Part of the source, where it has parts."""
+    """Part of the source to read, such as "train", if it has parts."""
     image_column: str | None
-    """Column of the pictures, if there are several."""
+    """Column of the pictures, if a table has several."""
     label_column: str | None
     """Column of the labels. By default "label"."""
     subject: str | None
-    """Column that names whose picture it is, such as a patient: the price of the worst subject is stated. Where a
-    source is no table, "label". By default, subjects are not counted."""
+    """Column that names the subject of a picture, such as a patient; "label" if the source is not a table.
+
+    The price of the worst subject is stated. By default, subjects are not counted."""
     most_per_subject: int | None
-    """Pictures that are released of a subject, at most: the first ones of the source. By default all."""
+    """Largest number of pictures of a subject that are released: the first ones of the source. By default all."""
     drop_labels: bool
-    """Whether labels are left out. By default they are released as they are."""
+    """Whether labels are left out. By default they are released unchanged."""
     engine: str
     """"local" (the default) or "ray"."""
     workers: int | None
     """Number of processes, each with the model. By default the cores, or one on a GPU."""
     address: str | None
-    """Address of a Ray cluster that is running."""
+    """Address of a running Ray cluster."""
     shard_size: int
-    """Images of a shard. By default 1024."""
+    """Number of images in a shard. By default 1024."""
     strict: bool
     """Whether the first bad picture ends the run. By default it is skipped."""
     overwrite: bool
-    """Whether a release at the destination is replaced. The ε of both add up."""
+    """Whether a release at the destination is replaced. The ε of the old and the new one add up."""
     skip_changed: bool
     """Whether an interrupted run is finished without the pictures that have changed since it began."""
 
@@ -121,8 +124,8 @@ class PrivatizeOptions(EncodeOptions, RedactOptions, total=False):
 def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> Summary:
     """Release every picture of a dataset once, as the command `dipp privatize` does.
 
-    A run that was interrupted goes on when it is called again with the same arguments. Warnings go to the logger
-    "dipp". With several workers, call it under `if __name__ == "__main__":`, since processes are spawned.
+    An interrupted run continues if you call it again with the same arguments. Warnings go to the logger "dipp". With
+    several workers, call it under `if __name__ == "__main__":`, since processes are spawned.
 
     Args:
         src: Folder of images, CIFAR-10, Parquet, tar shards, a saved dataset, or a hub id.
@@ -131,20 +134,24 @@ def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptio
             and `RedactOptions` describe.
 
     Returns:
-        The facts of the release, and what was skipped.
+        The facts of the release, and the pictures that were skipped.
 
     Raises:
-        DippError: An argument, the source or all of its pictures cannot be used.
+        DippError: An argument is invalid, or the source or all of its pictures cannot be read.
         LimitError: A picture would exceed the limit of the odometer; nothing was released.
+
+    Example::
+
+        summary = dipp.privatize("pictures", "released", epsilon=4)
     """
-    made = privatized(src, dst, **options)
-    for text in (*made.warnings, *made.unused):
+    result = privatized(src, dst, **options)
+    for text in (*result.warnings, *result.unused):
         LOGGER.warning(text)
-    return made.summary
+    return result.summary
 
 
 def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> Privatized:
-    """Release as `privatize` does, but return the warnings instead of logging them."""
+    """Release a dataset as `privatize` does, but return the warnings instead of logging them."""
     target, shard_size = Path(dst), options.get("shard_size", SHARD_SIZE)
     model, device = options.get("model", embedded.FOLDER), str(options.get("device", "auto"))
     regions = options.get("regions")
@@ -160,10 +167,10 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
         options.get("most_per_subject"),
     )
     if not 1 <= shard_size <= MAX_ROWS:
-        raise DippError("shard-size", f"1 to {MAX_ROWS} is needed, got {shard_size}")
+        raise DippError("shard-size", f"must be from 1 to {MAX_ROWS}, got {shard_size}")
     _refuse_file_names(target, single=regions is None)
     if not target.parent.is_dir():
-        raise DippError("dst", f"the folder {target.parent} does not exist")
+        raise DippError("dst", f"lies in the folder {target.parent}, which does not exist", "make that folder first")
     if regions is not None:
         purpose = _redacting(regions, options)
         summary, papers = _carried_out(src, target, purpose, choices, options)
@@ -175,8 +182,8 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)
     claim = summary.facts["certificate"]
     warnings = advice.release_warnings(claim, summary.facts["pixels"], summary.facts["images"])
-    found = None if claim is None else Certificate.from_json(json.dumps(claim))
-    unused = why_unused(codec.budget, found, codec.bound, options.get("final_timestep"))
+    certificate = None if claim is None else Certificate.from_json(json.dumps(claim))
+    unused = why_unused(codec.budget, certificate, codec.bound, options.get("final_timestep"))
     return Privatized(summary, papers, warnings, unused)
 
 
@@ -202,10 +209,10 @@ def _carried_out(
         _remove_nothing(target)
         raise DippError(
             "src",
-            f"none of its pictures can be used, the first because: {summary.skipped[0][1]}",
+            f"has no picture that can be used, the first because: {summary.skipped[0][1]}",
             "nothing was released",
         )
-    papers = writing.write(target, Words(), overwrite=True)  # those of an earlier release at this place are replaced
+    papers = writing.write(target, Words(), overwrite=True)  # papers of an earlier release at this path are replaced
     return summary, tuple(papers)
 
 
@@ -214,33 +221,39 @@ def _redacting(regions: str | Path, options: PrivatizeOptions) -> Redacting:
     from dipp.data.redacting import Redacting
     from dipp.redaction.redact import Redactor
 
-    wanted = {name: value for name, value in options.items() if name in RedactOptions.__annotations__}
-    redactor = Redactor.of(**cast(RedactOptions, wanted))
+    chosen = {name: value for name, value in options.items() if name in RedactOptions.__annotations__}
+    redactor = Redactor.of(**cast(RedactOptions, chosen))
     return Redacting(
         redactor, regions, options.get("gaps"), options.get("name_column"), options.get("drop_labels", False)
     )
 
 
 def _refuse_others(options: PrivatizeOptions, names: dict[str, Any], redacts: bool) -> None:
-    """Raise for options that go with the other purpose of a run."""
+    """Raise if an option belongs to the other purpose of a run.
+
+    Args:
+        options: The options of the run.
+        names: The defaults of the options of the other purpose.
+        redacts: Whether the run redacts pictures.
+    """
     wrong = [name for name, default in names.items() if options.get(name, default) != default]
     if wrong:
         option = wrong[0].replace("_", "-")
-        advice = "goes without --regions: redacted pictures have no ε of pixels" if redacts else "goes with --regions"
-        raise DippError(option, f"it {advice}", "leave it out")
+        reason = "cannot be given with --regions: redacted pictures have no ε" if redacts else "needs --regions"
+        raise DippError(option, reason, "leave it out")
 
 
 def _refuse_file_names(dst: Path, *, single: bool) -> None:
-    """Raise for a new folder with the name of a file; `single` says whether one .dipp file may be made."""
+    """Raise if a new folder would have the name of a file; `single` says whether a .dipp file may be written."""
     if not single and dst.suffix == ".dipp":
-        raise DippError("dst", f"redacted pictures go into a new folder, got {dst.name}")
+        raise DippError("dst", f"must be a new folder for redacted pictures, got {dst.name}")
     kind = mimetypes.guess_type(f"a{dst.suffix}")[0] or ""
     if not dst.is_dir() and (str(dst) == "-" or dst.suffix.lower() in TABLES or kind.startswith("image/")):
-        raise DippError("dst", f"a new folder of shards, or a name in .dipp, is needed, got {dst.name}")
+        raise DippError("dst", f"must be a new folder of shards, or a name in .dipp, got {dst.name}")
 
 
 def _remove_nothing(dst: Path) -> None:
-    """Remove a release of no picture: it would pass for one, and stand in the way of the next."""
+    """Remove a release without pictures, which would look like a real one and block the next run."""
     with contextlib.suppress(OSError):
         if dst.is_file():
             dst.unlink()

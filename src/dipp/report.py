@@ -1,4 +1,4 @@
-"""Reports on archives, datasets and audits, as plain dictionaries and as text."""
+"""Report on archives, datasets and audits, as dictionaries and as text."""
 
 from __future__ import annotations
 
@@ -27,13 +27,18 @@ if TYPE_CHECKING:
     from dipp.audit.suite import CodingAudit
 
 SIZES = 4
-"""Sizes of images that are listed, at most."""
+"""Largest number of different image sizes that are listed."""
 UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and compares the plan with its model"
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
 def archive_text(source: Archive, checked: Checked | None = None) -> str:
-    """Return the facts of an archive as text; of a checked one, also its ledger and what was checked."""
+    """Return the facts of an archive as text.
+
+    Args:
+        source: The archive.
+        checked: The result of its check, which adds the ledger and the checks. By default it was not checked.
+    """
     facts = source.facts()
     statement = source.certificate.statement() if facts["certificate"] else NO_CERTIFICATE
     return "\n".join(
@@ -51,7 +56,7 @@ def archive_text(source: Archive, checked: Checked | None = None) -> str:
 
 
 def source_lines(facts: dict[str, Any]) -> list[str]:
-    """What is recorded of the pictures' source, if anything is."""
+    """Return lines about the source of the pictures: window, latents and grey images, if there are any."""
     lines = []
     if window := facts.get("window"):
         low, high = window.split(":")
@@ -70,23 +75,32 @@ def source_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _seed(facts: dict[str, Any]) -> str:
-    """The public seed, and who chose it."""
+    """Return the public seed in words, with its origin."""
     chosen = {True: "given by the caller", False: "drawn by the encoder"}
     beacon = facts.get("beacon")
     if beacon is None:
         return f"{facts['seed']}, {chosen[facts['seed_given']]}"
-    found = Beacon(beacon["round"], bytes.fromhex(beacon["value"]), bytes.fromhex(beacon["own"]))
-    if found.seed.hex() != facts["seed"]:
-        raise DippError("seed", "it does not follow from its beacon", "do not trust the file")
-    own = f"16 bytes {chosen[facts['seed_given']]}" if found.own != NOTHING else "nothing else"
+    public = Beacon(beacon["round"], bytes.fromhex(beacon["value"]), bytes.fromhex(beacon["own"]))
+    if public.seed.hex() != facts["seed"]:
+        raise DippError("seed", "does not follow from its beacon", "do not trust the file")
+    own = f"16 bytes {chosen[facts['seed_given']]}" if public.own != NOTHING else "nothing else"
     return (
-        f"{facts['seed']}, which follows from round {found.round} of a public beacon and {own}; the value of that "
-        f"round, to be compared with what was published: {found.value.hex()}"
+        f"{facts['seed']}, which follows from round {public.round} of a public beacon and {own}; the value of that "
+        f"round, to be compared with what was published: {public.value.hex()}"
     )
 
 
 def dataset_text(folder: Path, facts: dict[str, Any], checked: Checked | None = None) -> str:
-    """Return the facts of a released dataset as text; of a checked one, also its ledger and what was checked."""
+    """Return the facts of a released dataset as text.
+
+    Args:
+        folder: Folder of the dataset.
+        facts: Its manifest.
+        checked: The result of its check, which adds the ledger and the checks. By default it was not checked.
+
+    Raises:
+        DippError: The manifest is damaged.
+    """
     try:
         shards, skipped, labels = len(facts["shards"]), len(facts["skipped"]), facts["labels"]
         lines = [
@@ -98,90 +112,90 @@ def dataset_text(folder: Path, facts: dict[str, Any], checked: Checked | None = 
             f"not hidden   {facts['not_hidden']}",
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
-            f"files        {sum(one['bytes'] for one in facts['shards']):,} bytes",
+            f"files        {sum(shard['bytes'] for shard in facts['shards']):,} bytes",
             *(("", *_ledger(facts), f"consistent: {checked.reason}") if checked else (UNCHECKED,)),
         ]
     except (KeyError, TypeError, ValueError):
-        raise DippError(str(folder), "its manifest is damaged", "get it again") from None
+        raise DippError(str(folder), "has a damaged manifest", "get it again") from None
     return "\n".join(lines)
 
 
 def _ledger(facts: dict[str, Any]) -> tuple[str, ...]:
-    """The ledger that the certificate of a dataset was computed from, with what it does not cover."""
+    """Return the table of a dataset's certificate, as one text; nothing without a certificate."""
     claim = facts["certificate"]
     return () if claim is None else (Certificate.from_json(json.dumps(claim)).table(),)
 
 
 def release_lines(facts: dict[str, Any]) -> list[str]:
-    """Lines of text with the certificate, the rate and the number of images of a release, from its facts."""
+    """Return lines with the certificate, the rate and the number of images of a release, from its facts."""
     claim = facts["certificate"]
     pixels = f", {facts['pixels']:,} pixels in all"
     lines = _head(facts, NO_CERTIFICATE if claim is None else promise(claim), pixels)
-    if (told := facts.get("subjects")) is None:
+    if (counted := facts.get("subjects")) is None:
         return lines
-    from dipp.data import subjects  # which loads Arrow
+    from dipp.data import subjects  # imported here, because it loads Arrow
 
-    return [*lines, f"subjects     {subjects.words(told)}"]
+    return [*lines, f"subjects     {subjects.words(counted)}"]
 
 
 def promise(claim: Mapping[str, Any]) -> str:
-    """Return a certificate, as JSON has it, in one line."""
+    """Return a certificate in one line of words, from the dictionary that `Certificate.to_dict` made."""
     return Certificate.from_json(json.dumps(claim)).statement()
 
 
 def advice_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what must be said with a release, for JSON: its grade, if it is recognisable, and its warnings."""
+    """Return the grade of a release's ε, whether people are recognisable, and its warnings, for JSON."""
     claim = facts["certificate"]
     if claim is None:
         return {"grade": None, "recognisable": True, "warnings": []}
-    first, said = advice.Headline.of(claim), advice.release_warnings(claim, facts["pixels"], facts["images"])
-    return {"grade": first.grade.name, "recognisable": not first.covers_all, "warnings": list(said)}
+    first, warnings = advice.Headline.of(claim), advice.release_warnings(claim, facts["pixels"], facts["images"])
+    return {"grade": first.grade.name, "recognisable": not first.covers_all, "warnings": list(warnings)}
 
 
 def size_facts(claim: Mapping[str, Any] | None, size: Size) -> dict[str, Any]:
-    """Return the price of any object of a size, for JSON.
+    """Return the price of any object of a size, as a dictionary for JSON.
 
     Args:
-        claim: A certificate, as JSON has it.
-        size: Width and height of the object.
+        claim: A certificate as a dictionary that `Certificate.to_dict` made; None without a certificate.
+        size: Width and height of the object in pixels.
 
     Raises:
         NoCertificateError: There is no certificate.
 
     """
     if claim is None:
-        raise NoCertificateError("size", f"there is no price, since the certificate is {NO_CERTIFICATE}")
-    found = Certificate.from_json(json.dumps(claim)).for_window(*size)
-    at = {} if found.delta is None else {"epsilon_at_delta": found.epsilon_at_delta}
-    return {"width": size[0], "height": size[1], "epsilon": found.epsilon, "rho": found.rho, **at}
+        raise NoCertificateError("size", "has no price, because this coding is not differentially private")
+    window = Certificate.from_json(json.dumps(claim)).for_window(*size)
+    at = {} if window.delta is None else {"epsilon_at_delta": window.epsilon_at_delta}
+    return {"width": size[0], "height": size[1], "epsilon": window.epsilon, "rho": window.rho, **at}
 
 
 def size_text(facts: Mapping[str, Any]) -> str:
-    """Return that price as a line of a report."""
+    """Return the price of an object from `size_facts` as a line of a report."""
     named = advice.objects((facts["width"], facts["height"]))
     return f"size         ε = {upper(facts['epsilon'])} for {named}, wherever it lies"
 
 
 def _advice_lines(facts: dict[str, Any]) -> list[str]:
-    """Return the same as lines of a report."""
-    claim, found = facts["certificate"], advice_facts(facts)
+    """Return lines about what the ε of a release is worth, and its warnings."""
+    claim, given = facts["certificate"], advice_facts(facts)
     lines = []
     if claim is not None:
         first = advice.Headline.of(claim)
-        lines.append(f"bound        {found['grade']}: {first.bound}")
+        lines.append(f"bound        {given['grade']}: {first.bound}")
         lines += [f"measured     {first.measured}"] if first.measured else []
-        told = statements.prices((one["window"], one["epsilon"]) for one in claim["by_size"])
-        lines.append(f"by size      {told}{units.from_dict(claim['unit']).beyond}")
+        listed = statements.prices((window["window"], window["epsilon"]) for window in claim["by_size"])
+        lines.append(f"by size      {listed}{units.from_dict(claim['unit']).beyond}")
         whole = facts["whole"]
         if whole is not None:
             size = f"height × width {whole['height']}×{whole['width']}"
             lines.append(f"whole        ε = {upper(whole['epsilon'])} for everything in the largest image, {size}")
     lines.append(f"recognisable {'yes' if claim is None else advice.Headline.of(claim).recognisable}")
-    return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(found["warnings"])]
+    return lines + [f"{'' if number else 'warnings':<12} {text}" for number, text in enumerate(given["warnings"])]
 
 
 def _sizes(source: Archive) -> str:
-    """The sizes of the images of an archive, in words: those that most of them have, if there are many."""
+    """Return the most frequent sizes of the images of an archive, in words."""
     counts: Counter[tuple[int, int]] = Counter()
     for images, height, width in source.runs.tolist():
         counts[height, width] += images
@@ -193,7 +207,13 @@ def _sizes(source: Archive) -> str:
 
 
 def _head(facts: dict[str, Any], statement: str, sizes: str) -> list[str]:
-    """The first lines of a report; `statement` is the certificate in words, `sizes` what is said of the images."""
+    """Return the first lines of a report.
+
+    Args:
+        facts: The facts of a release.
+        statement: Its certificate in words.
+        sizes: The sizes of its images in words, which follow their number.
+    """
     rate = "none"
     if facts["payload_bpp"] is not None:
         rate = f"{facts['payload_bpp']:.4f} bits per pixel of payload, {facts['file_bpp']:.4f} of file"
@@ -205,67 +225,71 @@ def _head(facts: dict[str, Any], statement: str, sizes: str) -> list[str]:
     ]
 
 
-def audit_text(found: Audit) -> str:
-    """An audit as a table: each coding on its own, a real plan, and the verdict."""
-    lines = [f"preset {found.preset}, per {found.unit.words}"]
-    for name, one in found.codings.items():
-        lines += ["", name, *_exact_lines(one.exact), *_counted_lines(one), *_control_lines(one)]
-    if found.model:
-        lines += ["", "the model", *_exact_lines(found.model), _draws_line(found.model)]
-    verdict = "passed: nothing tells more than is claimed" if found.passed else "FAILED: do not rely on certificates"
+def audit_text(audit: Audit) -> str:
+    """Return an audit as text: a table for each coding, one for a real plan, and the verdict."""
+    lines = [f"preset {audit.preset}, per {audit.unit.words}"]
+    for name, coding in audit.codings.items():
+        lines += ["", name, *_exact_lines(coding.exact), *_counted_lines(coding), *_control_lines(coding)]
+    if audit.model:
+        lines += ["", "the model", *_exact_lines(audit.model), _draws_line(audit.model)]
+    verdict = "passed: nothing tells more than is claimed" if audit.passed else "FAILED: do not rely on certificates"
     return "\n".join([*lines, "", verdict])
 
 
-def mechanism_text(found: MechanismAudit) -> str:
-    """The audit of a mechanism as a table: each pair of pictures, and the verdict."""
-    lines = [f"{found.name}, {found.runs} releases of each picture, ε per pixel", ""]
+def mechanism_text(audit: MechanismAudit) -> str:
+    """Return the audit of a mechanism as text: a row for each pair of pictures, and the verdict."""
+    lines = [f"{audit.name}, {audit.runs} releases of each picture, ε per pixel", ""]
     lines.append(
         f"{'pictures that differ in a pixel':<34} {'claimed':>10} {'at least':>10}  released numbers that it moves"
     )
-    for one in found.pairs:
-        moved = f"{one.moved} of {one.released}"
-        lines.append(f"{one.pair:<34} {upper(found.claimed):>10} {lower(one.epsilon):>10}  {moved}")
-    if found.passed:
+    for pair in audit.pairs:
+        moved = f"{pair.moved} of {pair.released}"
+        lines.append(f"{pair.pair:<34} {upper(audit.claimed):>10} {lower(pair.epsilon):>10}  {moved}")
+    if audit.passed:
         verdict = "passed: nothing was found beyond the claim, which does not prove it"
     else:
         verdict = (
-            f"FAILED: it reveals at least ε = {lower(found.worst.epsilon)} of a pixel, and claims "
-            f"{upper(found.claimed)}; the pixel moves {found.worst.moved} of the numbers that it releases"
+            f"FAILED: it reveals at least ε = {lower(audit.worst.epsilon)} of a pixel, and claims "
+            f"{upper(audit.claimed)}; the pixel moves {audit.worst.moved} of the numbers that it releases"
         )
     return "\n".join([*lines, "", verdict])
 
 
 def _exact_lines(exact: Sequence[Exact]) -> list[str]:
-    """The losses and divergences of kinds of pairs."""
+    """Return a table of the losses and divergences of pairs, a row for each kind of pairs."""
     lines = [f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}"]
-    for one in exact:
-        name = f"exact, {len(one.observed)} {one.kind} pairs"
-        lines.append(f"{name + ', ε':<42} {upper(one.claimed):>10} {lower(max(one.observed)):>10} {one.ratio:8.4f}")
-        lines.append(f"{name + ', ρ':<42} {upper(one.claimed_rho):>10} {lower(max(one.rho)):>10} {one.rho_ratio:8.4f}")
+    for pairs in exact:
+        name = f"exact, {len(pairs.observed)} {pairs.kind} pairs"
+        lines.append(
+            f"{name + ', ε':<42} {upper(pairs.claimed):>10} {lower(max(pairs.observed)):>10} {pairs.ratio:8.4f}"
+        )
+        lines.append(
+            f"{name + ', ρ':<42} {upper(pairs.claimed_rho):>10} {lower(max(pairs.rho)):>10} {pairs.rho_ratio:8.4f}"
+        )
     return lines
 
 
-def _counted_lines(one: CodingAudit) -> list[str]:
-    """What was counted."""
-    box, law = one.black_box, one.law
+def _counted_lines(coding: CodingAudit) -> list[str]:
+    """Return lines about the parts of a coding's audit that count outcomes."""
+    box, law = coding.black_box, coding.law
     name = f"black box, {box['runs']} runs, ε at least"
     return [
         f"{name:<42} {upper(box['claimed']):>10} {lower(box['observed']):>10} {box['ratio']:8.4f}",
         f"law of the indices: χ² of {law.images} × {law.runs} of them has a tail of {law.p:.2g}",
-        _draws_line((*one.exact, law)),
+        _draws_line((*coding.exact, law)),
     ]
 
 
 def _draws_line(drawn: Iterable[Exact | Law]) -> str:
-    """Draws with known bytes, of all parts that made some."""
-    counts = [(one.wrong, one.draws) for one in drawn]
+    """Return a line about the draws from known random bytes in all parts of an audit."""
+    counts = [(part.wrong, part.draws) for part in drawn]
     return f"draws with known bytes: {sum(w for w, _ in counts)} of {sum(d for _, d in counts)} are not the exact ones"
 
 
-def _control_lines(one: CodingAudit) -> list[str]:
-    """What became of the mistakes."""
+def _control_lines(coding: CodingAudit) -> list[str]:
+    """Return lines about deliberately broken encoders: whether the audit caught each."""
     lines = []
-    for name, control in one.controls.items():
+    for name, control in coding.controls.items():
         caught = "caught" if control["caught"] else "MISSED"
         observed = control["observed"] if isinstance(control["observed"], str) else lower(control["observed"])
         lines.append(f"{'broken: ' + name:<50} {upper(control['claimed']):>7} {observed:>25} {caught:>8}")

@@ -306,7 +306,7 @@ def test_a_folder_of_scans_without_a_window_says_that_nothing_was_released(
     asked = ("privatize", scans, released, "--model", model, "--epsilon", 4, "--workers", 1)
     code, _, told = run(*asked)
     assert code == 1
-    assert "none of its pictures can be used, the first because: " in told
+    assert "has no picture that can be used, the first because: " in told
     assert "--window LOW:HIGH" in told
     assert "; nothing was released" in told
     assert not released.exists()

@@ -323,7 +323,7 @@ def test_a_release_of_no_picture_is_none(name: str, model: Path, tmp_path: Path,
     code, out, err = run("privatize", source, tmp_path / name, *options(model))
     assert (code, out) == (1, "")
     assert "format that can be read" in err
-    assert err.splitlines()[-1].startswith("dipp: src: none of its pictures can be used")
+    assert err.splitlines()[-1].startswith("dipp: src: has no picture that can be used")
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
     Image.fromarray(pixels(1)[0]).save(source / "a.png")
     assert run("privatize", source, tmp_path / name, *options(model))[0] == 0

@@ -175,7 +175,7 @@ def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
     assert not (tmp_path / "strict").exists()
     made = dipp.privatize(source, tmp_path / "all", allow_none=True, **options)
     assert (made.facts["images"], made.facts["without_regions"], made.skipped) == (5, 4, ())
-    with pytest.raises(DippError, match="none of its pictures can be used, the first because: no entry"):
+    with pytest.raises(DippError, match="has no picture that can be used, the first because: no entry"):
         dipp.privatize(source, tmp_path / "none", **{**options, "regions": regions(tmp_path / "o.json", "other.jpg")})
     assert not (tmp_path / "none").exists()
 
@@ -184,9 +184,9 @@ def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
     source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
     for option in ({"epsilon": 4}, {"preset": "swift"}, {"subject": "label"}, {"window": "full"}, {"prompt": "a cat"}):
         name = next(iter(option)).replace("_", "-")
-        with pytest.raises(DippError, match=f"{name}: it goes without --regions"):
+        with pytest.raises(DippError, match=f"{name}: cannot be given with --regions"):
             dipp.privatize(source, tmp_path / "out", regions=declared, **option)
-    with pytest.raises(DippError, match="margin: it goes with --regions"):
+    with pytest.raises(DippError, match="margin: needs --regions"):
         dipp.privatize(source, tmp_path / "out", epsilon=4, margin=3)
     with pytest.raises(DippError, match="a new folder, got out"):
         dipp.privatize(source, tmp_path / "out.dipp", regions=declared)

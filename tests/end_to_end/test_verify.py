@@ -293,7 +293,7 @@ def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path
     dataclasses.replace(table, residuals=None).save(tmp_path / "old.json")
     code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "old.json")
     assert code == 1
-    assert err.startswith("dipp: calibration: made before there was sensing")
+    assert err.startswith("dipp: calibration: has no residuals of sensing")
 
 
 def test_a_dataset_is_compared_as_well(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:

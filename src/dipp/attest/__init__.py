@@ -1,6 +1,12 @@
-"""Attestation: checks of a release, and a signed statement of who released what under which certificate.
+"""Attestation: check a release, and sign a statement about who released it under which certificate.
 
-A file can show that it is consistent. It cannot show that its encoder was honest; a signature makes that the word of a
-person whom you may trust. `checks` computes everything again that can be computed, `keys` makes and reads Ed25519 keys,
-`envelope` seals (DSSE), `statement` says what is signed (in-toto).
+A file can show that it is consistent, but not that its encoder was honest. A signature makes that the word of a person
+whom you may trust.
+
+| module | what it is |
+|---|---|
+| `checks` | everything about a release that can be computed again |
+| `keys` | Ed25519 keys in files |
+| `envelope` | a payload with its signature (DSSE) |
+| `statement` | the signed statement (in-toto) |
 """

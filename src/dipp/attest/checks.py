@@ -1,12 +1,13 @@
-"""The one check of a release: `dipp info --verify`, `dipp sign` and `dipp verify` all run it.
+"""Check a release: `dipp info --verify`, `dipp sign` and `dipp verify` all run this check.
 
 1. Every byte parses in one way only, the certificate follows from the public parameters, and the indices look like
    those of the stated code. This needs the release alone.
-2. Tilts, clips and gains are those that a planner gives (`planning.verification`). This needs the public table of the
-   model that the release names. The table that ships with dipp is always at hand; another has to be named.
+2. Tilts, clips and gains are those that a planner computes (`planning.verification`). This needs the public table of
+   the model that the release names. The table of the model that ships with dipp is used by default; for another model,
+   the caller has to name it.
 
-Without the second part, somebody may have written a smaller ε into the file. So such a release is *not verified*,
-although nothing wrong was found.
+Without the second part, somebody may have written a smaller ε into the file. So such a release is *not verified*, even
+if the first part finds no fault.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ REPAINTED = "what lies in the regions follows from their surroundings"
 
 @dataclass(frozen=True)
 class Reference:
-    """The model that a release is compared with."""
+    """The model that a release is compared with, and its public table."""
 
     model: str | Path | None = None
-    """Folder or hub id; None takes the model that ships with dipp if the release names it."""
+    """Folder of the model, or its id on the hub. By default the model that ships with dipp, if the release names it."""
     calibration: Path | None = None
-    """The model's public table, if it is not calibration.json beside the weights."""
+    """File of the model's public table. By default calibration.json beside the weights."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A release in which nothing wrong was found."""
+    """The result of a check that found no fault in a release."""
 
     subject: Path
     """The .dipp file, or the manifest of a dataset."""
     facts: dict[str, Any]
-    """What the release says of itself, as `dipp info --json` prints it."""
+    """The facts that the release states, as `dipp info --json` prints them."""
     verified: bool | None
     """True if the plan was compared with its model; None if there was no model to compare it with."""
     reason: str
@@ -61,7 +62,7 @@ class Checked:
 
     @property
     def verdict(self) -> dict[str, Any]:
-        """What was found, for JSON."""
+        """The result as a dictionary for JSON."""
         return {"verified": self.verified, "verified_reason": self.reason}
 
 
@@ -77,8 +78,8 @@ def check(release: Path, against: Reference | None = None) -> Checked:
 
     Raises:
         InconsistentError: No honest encoder makes such a release.
-        NoCertificateError: Its coding has no certificate.
-        DippError: It cannot be read, or the given model is not its model.
+        NoCertificateError: The coding of the release has no certificate.
+        DippError: The release cannot be read, or was made with another model.
     """
     if release.name.endswith(record.SUFFIX):
         return _redaction(release)
@@ -87,7 +88,7 @@ def check(release: Path, against: Reference | None = None) -> Checked:
     subject = release / MANIFEST if release.is_dir() else release
     public, facts, images = _dataset(release) if release.is_dir() else _archive(release)
     if facts["certificate"] is None:
-        raise NoCertificateError(str(release), "its coding has no certificate that could be checked")
+        raise NoCertificateError(str(release), "has no certificate that could be checked")
     compared = _compare(public, images, against or Reference())
     reason = f"{FOLLOWS}, {AS_PLANNED if compared else NOT_COMPARED}; {HONEST}"
     return Checked(subject, facts, True if compared else None, reason)
@@ -95,23 +96,23 @@ def check(release: Path, against: Reference | None = None) -> Checked:
 
 def _redaction(release: Path) -> Checked:
     """Check the record of a redaction together with its picture, which lies beside it."""
-    found = record.Record.read(release)
-    checked = record.check(release.with_name(release.name.removesuffix(record.SUFFIX)), found)
+    stated = record.Record.read(release)
+    checked = record.check(release.with_name(release.name.removesuffix(record.SUFFIX)), stated)
     reason = f"{REPAINTED} ({checked.repainted}); that nothing else of the original was given away, {NO_FILE}"
-    facts = {"certificate": found.facts["certificate"], "model": found.facts["model"], "record": found.facts}
+    facts = {"certificate": stated.facts["certificate"], "model": stated.facts["model"], "record": stated.facts}
     return Checked(release, facts, True, reason)
 
 
 def _redacted_dataset(release: Path) -> Checked:
     """Check every picture of a release of redacted pictures."""
-    found = redacted.verify(release)
+    stated = redacted.verify(release)
     reason = f"{REPAINTED}, in every picture; that nothing else of the originals was given away, {NO_FILE}"
-    facts = {"certificate": found["certificate"], "model": ", ".join(found["models"]) or None, "record": found}
+    facts = {"certificate": stated["certificate"], "model": ", ".join(stated["models"]) or None, "record": stated}
     return Checked(release / MANIFEST, facts, True, reason)
 
 
 Parts = tuple[Release, dict[str, Any], Iterable[tuple[Geometry, Integers]]]
-"""Public parameters, facts, and the geometry and the indices of each image."""
+"""The public parameters of a release, its facts, and the geometry and the indices of each image."""
 
 
 def _archive(path: Path) -> Parts:
@@ -126,16 +127,16 @@ def _dataset(folder: Path) -> Parts:
     images = (
         image for shard in map(Shard.read, paths) for image in zip(shard.geometries(), shard.all_rows(), strict=True)
     )
-    return Shard.read(paths[0]).release, facts, images  # `manifest.verify` found the same in all shards
+    return Shard.read(paths[0]).release, facts, images  # `manifest.verify` checked that all shards have the same
 
 
 def _compare(release: Release, images: Iterable[tuple[Geometry, Integers]], against: Reference) -> bool:
-    """Compare plan and indices with what an encoder makes; return whether there was a model to compare with."""
+    """Raise if no encoder makes this plan and these indices; return whether the plan was compared with a model."""
     model = against.model
     if model is None and verification.made_with_the_embedded_model(release):
         model = embedded.FOLDER
     if model is None and against.calibration is not None:
-        raise DippError("calibration", "say of which model it is, with --model")
+        raise DippError("calibration", "belongs to no given model", "name its model with --model")
     if model is not None:
         verification.verify(release, model, against.calibration)
     verification.check_indices(release, images)

@@ -1,9 +1,9 @@
-"""Envelopes: a payload and its Ed25519 signature, as the Dead Simple Signing Envelope (DSSE 1.0) has them.
+"""Envelopes: a payload with its Ed25519 signature, in the format Dead Simple Signing Envelope (DSSE 1.0).
 
     {"payloadType": TYPE, "payload": BASE64, "signatures": [{"keyid": ID, "sig": BASE64}]}
 
-What is signed is "DSSEv1", the type and the payload, each with its length before it and blanks between: so neither can
-be taken for the other, and JSON is parsed only after its bytes were found to be the signer's.
+The signature is over "DSSEv1", the type and the payload, each after its length and separated by blanks. So no type can
+be taken for a payload, and the JSON of a payload is parsed only after its signature was checked.
 """
 
 from __future__ import annotations
@@ -22,20 +22,30 @@ TYPE = "application/vnd.in-toto+json"
 
 
 def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
-    """The payload with its signature, as JSON."""
+    """Return an envelope: the payload with its signature by a key, as JSON."""
     signature = {"keyid": key_id(key.public_key()), "sig": _text(key.sign(_signed(TYPE, payload)))}
     return json.dumps({"payloadType": TYPE, "payload": _text(payload), "signatures": [signature]}).encode() + b"\n"
 
 
 def unseal(data: bytes, key: Ed25519PublicKey) -> bytes:
-    """The payload of an envelope that this key has signed; any other is refused."""
+    """Return the payload of an envelope, and raise if this key has not signed it.
+
+    Args:
+        data: The bytes of the envelope.
+        key: Public key of the signer.
+
+    Raises:
+        DippError: The bytes are not an envelope, or its signature is wrong or by another key.
+    """
     try:
         content = json.loads(data)
         kind, payload = content["payloadType"], base64.b64decode(content["payload"], validate=True)
-        signatures = [(one.get("keyid"), base64.b64decode(one["sig"], validate=True)) for one in content["signatures"]]
+        signatures = [
+            (each.get("keyid"), base64.b64decode(each["sig"], validate=True)) for each in content["signatures"]
+        ]
         message = _signed(kind, payload)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DippError("attestation", "this is none of dipp's", "get it again") from None
+        raise DippError("attestation", "is not one of dipp's", "get it again") from None
     mine = key_id(key)
     for _, signature in signatures:
         try:
@@ -43,15 +53,15 @@ def unseal(data: bytes, key: Ed25519PublicKey) -> bytes:
         except InvalidSignature:
             continue
         if kind != TYPE:
-            raise DippError("attestation", f"it speaks of something else ({kind!s:.60})")
+            raise DippError("attestation", f"has another type of payload ({kind!s:.60})", "get it again")
         return payload
     if any(name == mine for name, _ in signatures):
-        raise DippError("attestation", "its signature is wrong; it was changed after it was signed")
-    raise DippError("attestation", f"it is not signed by this key ({mine[:16]}…)")
+        raise DippError("attestation", "has a wrong signature: it was changed after it was signed", "do not trust it")
+    raise DippError("attestation", f"is not signed by this key ({mine[:16]}…)", "give the public key of its signer")
 
 
 def _signed(kind: Any, payload: bytes) -> bytes:
-    """The bytes that are signed (DSSE's pre-authentication encoding)."""
+    """Return the bytes that a signature is over (DSSE's pre-authentication encoding)."""
     name = kind.encode()
     return b" ".join((b"DSSEv1", str(len(name)).encode(), name, str(len(payload)).encode(), payload))
 

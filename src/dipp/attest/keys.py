@@ -1,4 +1,4 @@
-"""Ed25519 keys in PEM files: NAME is private and for its owner alone, NAME.pub is for everybody."""
+"""Make and read Ed25519 keys in PEM files: NAME has the private key, NAME.pub the public one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make(path: Path) -> tuple[Path, str]:
-    """Make a pair of keys; the place of the public one, and its id. A file that is there is never replaced."""
+    """Make a pair of keys, and return the path of the public key and its id.
+
+    Args:
+        path: File of the private key, which only its owner can read. The public key goes to the same name with .pub.
+
+    Raises:
+        DippError: One of the files exists already, or cannot be written.
+    """
     public = public_of(path)
     key = Ed25519PrivateKey.generate()
     private_pem = key.private_bytes(
@@ -28,7 +35,7 @@ def make(path: Path) -> tuple[Path, str]:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     if public.exists():
-        raise DippError("key", f"{public} exists", "choose another name")
+        raise DippError("key", f"{public} exists already", "choose another name")
     _write(path, private_pem, 0o600)
     try:
         _write(public, public_pem, 0o644)
@@ -40,16 +47,16 @@ def make(path: Path) -> tuple[Path, str]:
 
 
 def public_of(path: Path) -> Path:
-    """Where the public key lies that was made with a private one."""
+    """Return the path of the public key that belongs to the private key at `path`."""
     return path.with_name(path.name + ".pub")
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that is not there yet."""
+    """Write a new file, and raise if it exists."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        raise DippError("key", f"{path} exists", "choose another name") from None
+        raise DippError("key", f"{path} exists already", "choose another name") from None
     except OSError as error:
         raise DippError("key", f"{path} cannot be written ({error.strerror})") from None
     with os.fdopen(handle, "wb") as file:
@@ -59,30 +66,38 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
 
 def private(path: Path) -> Ed25519PrivateKey:
-    """Read a private key, which nobody else may be able to read."""
+    """Read a private key.
+
+    Raises:
+        DippError: The file is not a private key of `make`, or other users can read it.
+    """
     content = _read(path)
     if content.startswith(b"-----BEGIN PUBLIC KEY-----"):
         raise DippError("key", f"{path} is the public key", "give the private one, whose name has no .pub")
     if path.stat().st_mode & OTHERS:
-        raise DippError("key", f"{path} can be read by others", f"chmod 600 {path}")
+        raise DippError("key", f"{path} can be read by other users", f"run chmod 600 {path}")
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
-        found = serialization.load_pem_private_key(content, None)
-        if isinstance(found, Ed25519PrivateKey):
-            return found
-    raise DippError("key", f"{path} is no private key that dipp keygen made")
+        key = serialization.load_pem_private_key(content, None)
+        if isinstance(key, Ed25519PrivateKey):
+            return key
+    raise DippError("key", f"{path} is not a private key that dipp keygen made", "give another file")
 
 
 def public(path: Path) -> Ed25519PublicKey:
-    """Read a public key."""
+    """Read a public key.
+
+    Raises:
+        DippError: The file is not a public key of `make`.
+    """
     with contextlib.suppress(ValueError, UnsupportedAlgorithm):
-        found = serialization.load_pem_public_key(_read(path))
-        if isinstance(found, Ed25519PublicKey):
-            return found
-    raise DippError("key", f"{path} is no public key that dipp keygen made", "its name ends in .pub")
+        key = serialization.load_pem_public_key(_read(path))
+        if isinstance(key, Ed25519PublicKey):
+            return key
+    raise DippError("key", f"{path} is not a public key that dipp keygen made", "give the file whose name ends in .pub")
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """Hex SHA-256 of the 32 bytes of a public key: what people compare."""
+    """Return the id of a public key, which people compare: the SHA-256 of its 32 bytes in hex digits."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 

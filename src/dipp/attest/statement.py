@@ -1,7 +1,7 @@
-"""Statements: what a signer says of a release, in in-toto's format (Statement v1).
+"""Sign and verify statements about releases, in the format of in-toto (Statement v1).
 
 The subject is the `.dipp` file, or the manifest of a dataset, by its SHA-256; the manifest has the SHA-256 of every
-shard. The predicate, `PREDICATE`, says:
+shard. The predicate, `PREDICATE`, has these fields:
 
 | | |
 |---|---|
@@ -10,11 +10,11 @@ shard. The predicate, `PREDICATE`, says:
 | `certificate` | ε, ρ, δ, the unit, the price by size, and the ledger that they follow from |
 | `plan` | coding and steps |
 | `model`, `seed`, `seed_given`, `beacon` | identity of the denoiser, and the public seed with its origin |
-| `images` | how many |
-| `record` | of a redaction alone: its whole record, which has the SHA-256 of the picture |
+| `images` | number of images |
+| `record` | for redactions only: the whole record, which has the SHA-256 of the picture |
 
-To sign is to say: this was encoded by dipp as it stands, from pictures that the public numbers do not depend on. So
-everything that can be computed is computed again (`checks.check`) before it is signed, and again when it is verified.
+The signer says: unchanged dipp encoded this, and the public numbers do not depend on the pictures. Everything that can
+be computed again is checked (`checks.check`) before it is signed, and once more when it is verified.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ PREDICATE = "urn:dipp:release:v1"
 PLAN = ("coding", "channel", "code", "alpha", "schedule")
 COPIED = ("model", "seed", "seed_given", "beacon", "images")
 NUMBERS = ("epsilon", "rho", "delta", "unit", "units", "hidden", "releases")
-"""The parts of a certificate that must be the same when it is computed again. All other numbers follow from the ledger
-(`Certificate.from_json`); words may be put better by a later version."""
+"""Fields of a certificate that must be equal when it is computed again.
+
+All other numbers follow from the ledger (`Certificate.from_json`), and a later version may word its sentences
+differently.
+"""
 PATIENCE = timedelta(minutes=10)
-"""How far two clocks may differ."""
+"""Largest difference between the clocks of signer and verifier."""
 
 
 @dataclass(frozen=True)
@@ -51,32 +54,39 @@ class Attestation:
     """A statement whose signature, subject and date were checked."""
 
     key: str
-    """Id of the key that signed it."""
+    """Id of the key that signed the statement."""
     issued: datetime
     expires: datetime | None
     predicate: dict[str, Any]
     checked: Checked
-    """What was found about the release itself."""
+    """The result of the check of the release itself."""
 
 
 def now() -> datetime:
-    """The time."""
+    """Return the present time in UTC, in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def place_of(release: Path) -> Path:
-    """Name of the attestation of a release, by default."""
+    """Return the default path of the attestation of a release."""
     return release / ATTESTATION if release.is_dir() else release.with_name(f"{release.name}.{ATTESTATION}")
 
 
 def expiry(text: str) -> datetime:
-    """The date on which a statement ends, from YYYY-MM-DD: the first moment of that day, in UTC."""
+    """Return the first moment of a day in UTC, at which a statement ends.
+
+    Args:
+        text: The day as YYYY-MM-DD.
+
+    Raises:
+        DippError: The text is not a date in the future.
+    """
     try:
         ends = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
     except ValueError:
-        raise DippError("expires", f"a date YYYY-MM-DD is needed, got {text}") from None
+        raise DippError("expires", f"must be a date YYYY-MM-DD, got {text}") from None
     if ends <= now():
-        raise DippError("expires", f"a date in the future is needed, got {text}")
+        raise DippError("expires", f"must be a date in the future, got {text}")
     return ends
 
 
@@ -89,15 +99,15 @@ def sign(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Check a release, write a signed statement about it, and return where.
+    """Check a release, write a signed statement about it, and return the path of the statement.
 
     Args:
         release: A .dipp file, a folder that `privatize` wrote, or the record that `redact` wrote beside a picture.
-        key: The private key.
-        output: Where the statement goes; by default attestation.json in a folder, or beside a file.
-        expires: The moment from which the statement is void.
-        against: The model to compare the plan with, if it is not the one that ships with dipp.
-        overwrite: Replace a file that is not a statement by the same key.
+        key: File of the private key.
+        output: Path of the statement. By default attestation.json in a folder, or beside a file.
+        expires: The moment from which the statement is invalid. By default it has no end.
+        against: The model to compare the plan with. By default the one that ships with dipp.
+        overwrite: Whether to replace a file that is not a statement by the same key.
 
     Raises:
         DippError: A check failed, or the plan could not be compared with its model.
@@ -108,9 +118,7 @@ def sign(
         files.require_new(target, overwrite=overwrite)
     checked = checks.check(release, against)
     if checked.verified is None:
-        raise DippError(
-            "model", f"{release} names a model that does not ship with dipp", "name it with --model to sign"
-        )
+        raise DippError("model", f"of {release} does not ship with dipp", "name it with --model to sign")
     statement = {
         "_type": STATEMENT,
         "subject": [{"name": checked.subject.name, "digest": {"sha256": sha256(checked.subject)}}],
@@ -129,16 +137,16 @@ def sign(
 
 
 def _refuse_parts(target: Path, release: Path, key: Path) -> None:
-    """Refuse to write a statement in the place of what it is about, or of a key."""
+    """Raise if a statement would replace a part of its release, or a key."""
     held = [release / MANIFEST, *Store(release).shards()] if release.is_dir() else [release]
     for path in (key, keys.public_of(key), *held):
         if target.exists() and path.exists() and target.samefile(path):
-            what = "what is signed" if path in held else "a key"
+            what = "the release that is signed" if path in held else "a key"
             raise DippError("output", f"{target} is {what}", "name another file")
 
 
 def _signed_by(place: Path, signer: Ed25519PublicKey) -> bool:
-    """Whether a file is an attestation by this key."""
+    """Return whether a file is an attestation that this key has signed."""
     try:
         envelope.unseal(place.read_bytes(), signer)
     except (OSError, DippError):
@@ -151,12 +159,15 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: R
 
     Args:
         release: A .dipp file, a folder that `privatize` wrote, or the record that `redact` wrote beside a picture.
-        key: The public key of the signer.
-        attestation: The signed statement; by default attestation.json in a folder, or beside a file.
-        against: The model to compare the plan with, if it is not the one that ships with dipp.
+        key: File of the signer's public key.
+        attestation: File of the signed statement. By default attestation.json in a folder, or beside a file.
+        against: The model to compare the plan with. By default the one that ships with dipp.
+
+    Returns:
+        The statement, and the result of the check of its release.
 
     Raises:
-        DippError: The signature, the date, the statement or the release is not as it should be.
+        DippError: The signature is wrong, the statement has expired, or the release is another or inconsistent.
     """
     signer = keys.public(key)
     place = attestation or place_of(release)
@@ -166,42 +177,44 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: R
         raise DippError("attestation", f"{place} cannot be read ({error.strerror})") from None
     subject = release / MANIFEST if release.is_dir() else release
     if not subject.is_file():
-        raise DippError(str(release), "there is no such release")
+        raise DippError(str(release), "does not exist")
     digests, issued, expires, predicate = _read(envelope.unseal(data, signer))
     if sha256(subject) not in digests:
-        raise DippError(str(subject), "this is not what was signed; it was changed, or belongs to another attestation")
+        raise DippError(
+            str(subject), "is not the file that was signed", "get it again, or the attestation that belongs to it"
+        )
     if expires is not None and now() >= expires:
-        raise DippError("attestation", f"it has expired on {expires:%Y-%m-%d}", "ask its signer for a new one")
+        raise DippError("attestation", f"expired on {expires:%Y-%m-%d}", "ask its signer for a new one")
     if issued > now() + PATIENCE:
-        raise DippError("attestation", f"it was issued in the future, on {issued:%Y-%m-%d}", "look at your clock")
+        raise DippError("attestation", f"was issued in the future, on {issued:%Y-%m-%d}", "check your clock")
     checked = checks.check(release, against)
     if not _follows(predicate, _stated(checked)):
-        raise DippError(str(release), "what was signed does not follow from it", "do not trust its signer")
+        raise DippError(str(release), "does not agree with what was signed", "do not trust its signer")
     return Attestation(keys.key_id(signer), issued, expires, predicate, checked)
 
 
 def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[str, Any]]:
-    """Return what a signed payload says: digests of its subjects, when it was issued, when it expires, the rest."""
+    """Return the subjects' digests of a signed payload, when it was issued, when it expires, and its predicate."""
     try:
         statement = json.loads(payload)
         if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
-            raise DippError("attestation", "it is signed, but speaks of something else than a release of dipp")
-        digests = [one["digest"]["sha256"] for one in statement["subject"]]
-        said = statement["predicate"]
-        if not isinstance(said["dipp"], str) or any(name not in said for name in ("certificate", "plan", *COPIED)):
+            raise DippError("attestation", "is signed, but not about a release of dipp", "get another one")
+        digests = [subject["digest"]["sha256"] for subject in statement["subject"]]
+        predicate = statement["predicate"]
+        if not isinstance(predicate["dipp"], str) or any(
+            name not in predicate for name in ("certificate", "plan", *COPIED)
+        ):
             raise TypeError
-        expires = None if said["expires"] is None else _time(said["expires"])
-        return digests, _time(said["issued"]), expires, said
+        expires = None if predicate["expires"] is None else _time(predicate["expires"])
+        return digests, _time(predicate["issued"]), expires, predicate
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         if isinstance(error, DippError):
             raise
-        raise DippError(
-            "attestation", "it is signed, but not one that this version of dipp can read", "upgrade"
-        ) from None
+        raise DippError("attestation", "is signed, but this version of dipp cannot read it", "upgrade dipp") from None
 
 
 def _stated(checked: Checked) -> dict[str, Any]:
-    """Return what a statement says of a release."""
+    """Return the fields of the predicate that follow from a release."""
     facts = checked.facts
     return {
         "certificate": facts["certificate"],
@@ -211,25 +224,25 @@ def _stated(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _follows(said: dict[str, Any], facts: dict[str, Any]) -> bool:
-    """Whether all numbers that were signed follow from the release, and those of the certificate from its ledger."""
+def _follows(predicate: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Return whether all signed numbers follow from the release, and those of the certificate from its ledger."""
     if "record" in facts:  # a redaction: ε = 0 has no ledger
-        return bool({name: said.get(name) for name in facts} == json.loads(json.dumps(facts)))
+        return bool({name: predicate.get(name) for name in facts} == json.loads(json.dumps(facts)))
     try:
-        Certificate.from_json(json.dumps(said["certificate"]))
+        Certificate.from_json(json.dumps(predicate["certificate"]))
     except (DippError, OverflowError):
         return False
-    return bool(_comparable({name: said[name] for name in facts}) == _comparable(facts))
+    return bool(_comparable({name: predicate[name] for name in facts}) == _comparable(facts))
 
 
 def _comparable(facts: dict[str, Any]) -> Any:
-    """The facts without words, as JSON gives them back."""
+    """Return facts without sentences, as JSON reads them."""
     numbers = {name: facts["certificate"].get(name) for name in NUMBERS}
     return json.loads(json.dumps({**facts, "certificate": numbers}))
 
 
 def _time(text: str) -> datetime:
-    """A moment, with its zone."""
+    """Return a moment in UTC from its text in ISO format."""
     if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", text):
         raise TypeError
     return datetime.fromisoformat(text)

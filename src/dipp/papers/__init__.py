@@ -1,6 +1,11 @@
-"""Papers that go with a release: what it is and what protects it, for people, for catalogues and for a registry.
+"""Papers that go with a release: documents that say what it is and how it is protected.
 
-`guarantee` puts the certificate into words, once for all; `card` is a dataset card in Markdown, `croissant` metadata
-that programs read, `registry` a draft for the registry of deployments that OpenDP keeps; `redaction` is the card of
-redacted pictures; `writing` writes them.
+| module | what it is |
+|---|---|
+| `guarantee` | the certificate of a release in words, which all papers share |
+| `card` | a dataset card in Markdown |
+| `croissant` | metadata for catalogues of datasets |
+| `registry` | a draft for OpenDP's registry of differential-privacy deployments |
+| `redaction` | a dataset card of redacted pictures |
+| `writing` | write all papers of a release into a folder |
 """

@@ -1,4 +1,4 @@
-"""A dataset card: Markdown with the front matter that the Hugging Face hub reads."""
+"""Make the dataset card of a release: Markdown with the front matter that the Hugging Face hub reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dipp.papers.guarantee import FILL_IN, Released, Words
 
 
 def card(released: Released) -> str:
-    """The card."""
+    """Return the dataset card of a release as Markdown."""
     words, facts, claim = released.words, released.facts, released.certificate
     config = 'configs: [{config_name: default, data_files: "shard-*.parquet"}]'
     front = ["tags: [differential-privacy, dipp]", *([config] if released.is_dataset else [])]
@@ -60,10 +60,10 @@ def opening(
         name: Name of the release.
         front: Lines of the front matter beside name and licence.
         description: What the release is, in a few sentences.
-        words: What only its owner knows.
-        labels: The labels of the manifest; None if there are none.
-        day: When the card is written.
-        rows: The table of privacy.
+        words: The words that only the owner of the release knows.
+        labels: The labels of the manifest; None without labels.
+        day: The day on which the card is written.
+        rows: The rows of the table of privacy: heading and text of each.
     """
     licence = [f"license: {json.dumps(words.licence, ensure_ascii=False)}"] if words.licence else []
     return [
@@ -92,7 +92,7 @@ def opening(
 
 
 def _use(released: Released) -> list[str]:
-    """How to check, decode and load the release, from the folder that holds it."""
+    """Return lines that explain how to check, decode and load the release, from the folder that holds it."""
     place, outside = (".", "../") if released.is_dataset else (released.parts[0].name, "")
     file, pictures = shlex.quote(place), f"{outside}pictures"
     return [

@@ -1,4 +1,7 @@
-"""Croissant metadata (MLCommons, version 1.0, with the vocabulary for responsible AI): JSON-LD that catalogues read."""
+"""Make Croissant metadata of a release: JSON-LD that catalogues read.
+
+The format is Croissant 1.0 of MLCommons, with its vocabulary for responsible AI.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ TERMS = (
     *("includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex"),
     *("repeated", "replace", "samplingRate", "separator", "source", "subField", "transform"),
 )
-"""Croissant's own words."""
+"""Terms of Croissant's own vocabulary."""
 PAYLOAD = "The image's indices, packed as docs/format.md of dipp describes; dipp decodes them."
 COLUMNS = {
     "payload": ("sc:Text", PAYLOAD),
-    "label": ("sc:Integer", "The label, as in the source; null where there is none."),
+    "label": ("sc:Integer", "The label, as in the source; null without a label."),
     "width": ("sc:Integer", "Width in pixels."),
     "height": ("sc:Integer", "Height in pixels."),
     "id": ("sc:Integer", "Number of the image in the dataset."),
@@ -24,7 +27,7 @@ COLUMNS = {
 
 
 def context() -> dict[str, Any]:
-    """What the words mean."""
+    """Return the JSON-LD context, which names the vocabulary of each term."""
     return {
         "@language": "en",
         "@vocab": "https://schema.org/",
@@ -41,7 +44,13 @@ def context() -> dict[str, Any]:
 
 
 def metadata(released: Released, base: str = "", text_labels: bool = False) -> dict[str, Any]:
-    """The metadata of a release, whose files are found behind `base`. `text_labels`: its labels are text."""
+    """Return the metadata of a release as a dictionary for JSON.
+
+    Args:
+        released: The release.
+        base: Path or URL before the names of its files. By default the files lie beside the metadata.
+        text_labels: Whether labels are text. By default they are whole numbers.
+    """
     words = released.words
     kind = "application/x-parquet" if released.is_dataset else "application/octet-stream"
     files = [
@@ -56,7 +65,7 @@ def metadata(released: Released, base: str = "", text_labels: bool = False) -> d
         }
         for part in released.parts
     ]
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "@context": context(),
         "@type": "sc:Dataset",
         "name": released.name,
@@ -83,18 +92,18 @@ def metadata(released: Released, base: str = "", text_labels: bool = False) -> d
     }
     if released.is_dataset:
         shards = {"@type": "cr:FileSet", "@id": "shards", "encodingFormat": kind, "includes": "shard-*.parquet"}
-        found["distribution"] = [*files, {**shards, "name": "shards", "description": "The shards, in their order."}]
-        found["recordSet"] = [
+        content["distribution"] = [*files, {**shards, "name": "shards", "description": "The shards, in their order."}]
+        content["recordSet"] = [
             {
                 "@type": "cr:RecordSet",
                 "@id": "images",
                 "name": "images",
-                "description": "One record an image.",
+                "description": "One record for each image.",
                 "key": {"@id": "images/id"},
                 "field": [_field(name, text_labels) for name in COLUMNS],
             }
         ]
-    return found
+    return content
 
 
 def _field(name: str, text_labels: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The guarantee of a release in words: the answers that NIST SP 800-226 asks for before an ε is believed.
+"""Say the guarantee of a release in words, by the questions that NIST SP 800-226 asks before an ε is believed.
 
-Which definition, for which unit, with which parameters; what is not protected; how the losses of parts add up, and what
-is done to the result; which mechanism, in which version; who is trusted. All numbers come from the release itself.
+They are: Which definition, unit and parameters? What is not protected? How do losses add up, and what is done to the
+result? Which mechanism, in which version? Who is trusted? All numbers come from the release itself.
 """
 
 from __future__ import annotations
@@ -41,63 +41,71 @@ NEEDED = (
     "seed",
     "whole",
 )
-"""Facts that papers speak of."""
+"""Names of the facts in a manifest that papers use."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """What only the people who release can say."""
+    """The words of a paper that only the people who make a release know."""
 
     name: str | None = None
-    """Name of the dataset; None for the name of its file or folder."""
+    """Name of the dataset. By default the name of its file or folder."""
     curators: tuple[str, ...] = ()
     licence: str | None = None
     use: str | None = None
-    """What it is meant to be used for."""
+    """The intended use of the dataset."""
     region: str | None = None
-    """The region that it is about, or whose laws apply."""
+    """The part of the world that the dataset is about, or whose laws apply."""
     url: str | None = None
 
 
 @dataclass(frozen=True)
 class ReleasedFile:
-    """A file of the release."""
+    """A file of a release."""
 
     name: str
     size: int
-    """In bytes."""
+    """Size in bytes."""
     sha256: str
 
 
 @dataclass(frozen=True)
 class Released:
-    """A release as papers speak of it."""
+    """A release, with the answers in words that papers share."""
 
     words: Words
     facts: dict[str, Any]
     """The facts that `dipp info --json` prints."""
     parts: tuple[ReleasedFile, ...]
     is_dataset: bool
-    """A folder of shards, and not a single archive."""
+    """Whether the release is a folder of shards. Otherwise it is a single archive."""
     unprotected: str
-    """What is released as it is, in words."""
+    """The data that are released unchanged, in words."""
     day: date
 
     @classmethod
     def read(cls, place: Path, words: Words) -> Released:
-        """A release as it lies on the disk: a folder that `dipp privatize` wrote, or a `.dipp` file."""
+        """Return the release in a folder that `dipp privatize` wrote, or in a `.dipp` file.
+
+        Args:
+            place: Path of the folder or file.
+            words: The words that only the owner of the release knows.
+
+        Raises:
+            DippError: The release cannot be read.
+        """
         day = datetime.now(UTC).date()
         try:
             if place.is_dir():
                 facts = store.read_manifest(place)
                 _ = [facts[name] for name in NEEDED]
                 entries = store.shard_entries(facts)
-                parts = tuple(ReleasedFile(name, int(one["bytes"]), str(one["sha256"])) for name, one in entries)
+                parts = tuple(ReleasedFile(name, int(file["bytes"]), str(file["sha256"])) for name, file in entries)
                 return cls(words, facts, parts, True, str(facts["not_hidden"]), day)._named(place.resolve().name)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError(str(place), "its manifest is damaged", "get it again") from None
+            raise DippError(str(place), "has a damaged manifest", "get it again") from None
         reader = f"(read by {__version__}; the file does not say which version wrote it)"
         facts = {**archive.open(place).facts(), "dipp": reader, "labels": None}
         part = ReleasedFile(place.name, place.stat().st_size, store.sha256(place))
@@ -113,13 +121,13 @@ class Released:
 
     @property
     def certificate(self) -> dict[str, Any] | None:
-        """The certificate; None if the mechanism has no guarantee."""
-        found: dict[str, Any] | None = self.facts["certificate"]
-        return found
+        """The certificate as a dictionary; None if the mechanism has no guarantee."""
+        certificate: dict[str, Any] | None = self.facts["certificate"]
+        return certificate
 
     @property
     def description(self) -> str:
-        """What it is, in a sentence or two."""
+        """A description of the release in one or two sentences."""
         count, rate = self.facts["images"], self.facts["payload_bpp"]
         bits = "" if rate is None else f" at {rate:.4g} bits a pixel"
         window = self.facts.get("window")
@@ -131,14 +139,14 @@ class Released:
 
     @property
     def unit(self) -> Unit:
-        """The unit of the certificate; for a release with one."""
+        """The unit of the certificate. Raise if the release has no certificate."""
         if self.certificate is None:
-            raise NoCertificateError("unit", "this coding is not differentially private")
+            raise NoCertificateError("unit", "does not exist: this coding is not differentially private")
         return units.from_dict(self.certificate["unit"])
 
     @property
     def unit_details(self) -> str:
-        """Which two inputs count as neighbours."""
+        """The two collections of pictures that count as neighbours, in words."""
         several = self.unit.plural
         return (
             "Two collections are adjacent if they have the same number of images, of the same sizes in the same order, "
@@ -149,51 +157,53 @@ class Released:
 
     @property
     def meaning(self) -> str:
-        """What ε is worth, for whom, with what was measured for other readers; for a release with a certificate."""
+        """What ε is worth, in sentences. Raise if the release has no certificate."""
         if self.certificate is None:
-            raise NoCertificateError("meaning", "this coding is not differentially private")
+            raise NoCertificateError("meaning", "does not exist: this coding is not differentially private")
         first = Headline.of(self.certificate)
-        said = (f"As a bound, {first.grade.name}: {first.bound}", *((first.measured,) if first.measured else ()))
-        warned = advice.release_warnings(self.certificate, self.facts["pixels"], self.facts["images"])
-        return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*said, *warned))
+        sentences = (f"As a bound, {first.grade.name}: {first.bound}", *((first.measured,) if first.measured else ()))
+        warnings = advice.release_warnings(self.certificate, self.facts["pixels"], self.facts["images"])
+        return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*sentences, *warnings))
 
     @property
     def by_size(self) -> str:
-        """The prices of objects by their size, up to the largest picture; for a release with a certificate."""
+        """The prices of objects by their size, up to the largest picture. Raise if the release has no certificate."""
         if self.certificate is None:
-            raise NoCertificateError("by_size", "this coding is not differentially private")
-        told = prices((one["window"], one["epsilon"]) for one in self.certificate["by_size"])
+            raise NoCertificateError("by_size", "does not exist: this coding is not differentially private")
+        listed = prices((window["window"], window["epsilon"]) for window in self.certificate["by_size"])
         whole = self.facts["whole"]
-        return told if whole is None else f"{told}; everything in the largest picture: {upper(whole['epsilon'])}"
+        return listed if whole is None else f"{listed}; everything in the largest picture: {upper(whole['epsilon'])}"
 
     @property
     def subjects(self) -> str | None:
-        """What is said of the subjects of the pictures; None if they are not counted."""
-        told = self.facts.get("subjects")
-        return None if told is None else subjects.words(told)
+        """The price of the worst subject in words; None if subjects are not counted."""
+        counted_subjects = self.facts.get("subjects")
+        return None if counted_subjects is None else subjects.words(counted_subjects)
 
     @property
     def recognisable(self) -> str:
-        """Whether people and things can be recognised in the release, and why."""
+        """Whether people and things can be recognised in the release, and why, in words."""
         return RECOGNISABLE if self.certificate is None else Headline.of(self.certificate).recognisable
 
     @property
     def parameters(self) -> str:
-        """The parameters in words, rounded up."""
+        """ε, ρ and δ in words, rounded up."""
         claim = self.certificate
         if claim is None:
             return "none: this coding is not differentially private"
         at = claim.get("epsilon_at_delta")
         asked = "" if at is None else f"; (ε, δ) = ({upper(at)}, {upper(claim['delta'])})"
         first = Headline.of(claim)
-        own = f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {self.unit.words}"
+        of_unit = (
+            f"ε = {upper(claim['epsilon'])} (pure), ρ = {upper(claim['rho'])} (zCDP){asked}, per {self.unit.words}"
+        )
         if first.hidden is None:
-            return own
-        return f"ε = {upper(first.epsilon)} (pure) for {objects(first.hidden)}, wherever it lies; {own}"
+            return of_unit
+        return f"ε = {upper(first.epsilon)} (pure) for {objects(first.hidden)}, wherever it lies; {of_unit}"
 
     @property
     def domain(self) -> str:
-        """Which inputs are protected."""
+        """The inputs that the guarantee is about, in words."""
         return (
             "Images of any content as arrays of eight-bit pixels. Their number, order, widths and heights are public "
             "and the same in all collections that are compared."
@@ -201,7 +211,7 @@ class Released:
 
     @property
     def composition(self) -> str:
-        """How the losses of parts add up."""
+        """How the losses of steps and images add up, in words."""
         steps = counted(len(self.facts["schedule"]), "step")
         return (
             f"Sequential composition over {steps}: pure ε adds up, and so does ρ, for the worst {self._worst}; (ε, δ) "
@@ -212,15 +222,15 @@ class Released:
 
     @property
     def post_processing(self) -> str:
-        """What is done to what was drawn."""
+        """What happens to the indices after they were drawn, in words."""
         return (
             "What is released are the drawn indices. Decoding turns them into pictures with a public denoiser, by "
-            "whoever has the files, and costs no privacy. No index is corrected, left out or drawn again."
+            "anybody who has the files, and costs no privacy. No index is corrected, left out or drawn again."
         )
 
     @property
     def mechanism(self) -> str:
-        """How the indices are drawn, and by which software."""
+        """How the indices are drawn, and by which software, in words."""
         drawn, rounding = CODES.get(self.facts.get("code", ""), Code).drawn
         return (
             f"{self.facts['coding']}: {drawn}. The certificate is computed from the "
@@ -231,7 +241,7 @@ class Released:
 
     @property
     def preprocessing(self) -> str:
-        """What happened to the pictures before."""
+        """What happened to the pictures before they were encoded, in words."""
         return (
             "Pictures are converted to eight bits a channel pixel by pixel; nothing is resized or cropped by dipp. The "
             "denoiser, its tables and the plan come from public data, and the public seed was drawn before a picture "
@@ -240,7 +250,7 @@ class Released:
 
     @property
     def trust(self) -> str:
-        """Who must be trusted, and with what."""
+        """Who must be trusted, and with what, in words."""
         return (
             "The curator sees the pictures and runs the encoder. Everybody else may have the release, any computing "
             f"power, and knowledge of {self._rest}. The guarantee holds if {'; '.join(ASSUMPTIONS)}."
@@ -248,7 +258,7 @@ class Released:
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the certificate says nothing about."""
+        """What the certificate does not cover, in words."""
         return not_covered(Pixel() if self.certificate is None else self.unit)
 
     @property
@@ -257,5 +267,5 @@ class Released:
 
     @property
     def _rest(self) -> str:
-        """What a reader of the release may know beside it."""
+        """What a reader of the release may know in addition, in words."""
         return "all other pixels" if self.certificate is None or self.unit == Pixel() else "everything else"

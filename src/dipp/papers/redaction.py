@@ -1,4 +1,4 @@
-"""The card of a release of redacted pictures: Markdown with the front matter that the Hugging Face hub reads."""
+"""Make the dataset card of redacted pictures: Markdown with the front matter that the Hugging Face hub reads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dipp.papers.guarantee import FILL_IN, Words
 
 
 def card(facts: dict[str, Any], words: Words, day: date) -> str:
-    """Return the card.
+    """Return the dataset card of redacted pictures as Markdown.
 
     Args:
         facts: The manifest of the release.
-        words: What only its owner knows.
-        day: When the card is written.
+        words: The words that only the owner of the release knows.
+        day: The day on which the card is written.
     """
     claim, name = facts["certificate"], words.name or FILL_IN
     kinds = ", ".join(f"{count} {kind}" for kind, count in facts["kinds"].items()) or "none"

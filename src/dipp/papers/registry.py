@@ -1,4 +1,4 @@
-"""A draft for the registry of differential-privacy deployments that OpenDP keeps: YAML by its schema, tier 3."""
+"""Draft an entry for OpenDP's registry of differential-privacy deployments: YAML by its schema, tier 3."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from dipp.papers.guarantee import FILL_IN, Released
 
 
 def entry(released: Released) -> dict[str, Any]:
-    """The entry; a release without certificate has no place there."""
+    """Return the entry of a release in the registry as a dictionary.
+
+    Raises:
+        NoCertificateError: The release has no certificate, so there is nothing to register.
+    """
     words, claim = released.words, released.certificate
     if claim is None:
-        raise NoCertificateError(
-            "registry", "this coding is not differentially private, so there is nothing to register"
-        )
+        raise NoCertificateError("registry", "takes no entry of a release without a certificate")
     day, curators = released.day.isoformat(), list(words.curators) or [FILL_IN]
     return {
         "url_slug": _slug(released.name, "-".join(curators), day[:4]),
@@ -72,24 +74,27 @@ def entry(released: Released) -> dict[str, Any]:
 
 
 def text(released: Released) -> str:
-    """The entry as YAML."""
+    """Return the entry of a release as YAML."""
     return "\n".join(_yaml(entry(released))) + "\n"
 
 
 def _slug(*parts: str) -> str:
-    """The registry's name of an entry: its own rule, from name, curators and year."""
+    """Return the name of an entry, which the registry makes from name, curators and year."""
     return "_".join(re.sub(r"\W+", "_", part.lower()) for part in parts).replace("_", "-")
 
 
 def _yaml(node: dict[str, Any], indent: str = "") -> Iterator[str]:
-    """Mappings, lists of texts, texts and numbers; texts as JSON writes them, which is YAML."""
+    """Yield the lines of a mapping of texts, numbers, lists of texts and mappings as YAML.
+
+    Texts are quoted as in JSON, which is valid YAML.
+    """
     for key, value in node.items():
         if isinstance(value, dict):
             yield f"{indent}{key}:"
             yield from _yaml(value, indent + "  ")
         elif isinstance(value, list):
             yield f"{indent}{key}:"
-            yield from (f"{indent}  - {json.dumps(one, ensure_ascii=False)}" for one in value)
+            yield from (f"{indent}  - {json.dumps(item, ensure_ascii=False)}" for item in value)
         else:
-            plain = key == "url_slug"  # where the registry's own program looks for it without quotes
+            plain = key == "url_slug"  # the registry's own program expects it without quotes
             yield f"{indent}{key}: {value if plain else json.dumps(value, ensure_ascii=False)}"

@@ -1,4 +1,4 @@
-"""Writing the papers of a release: into its folder, or for a single file into a folder beside it."""
+"""Write the papers of a release into its folder, or for a single file into a folder beside it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,25 @@ CARD, CROISSANT, REGISTRY = PAPERS
 
 
 def folder_of(release: Path) -> Path:
-    """Folder of the papers of a release, by default."""
+    """Return the default folder of the papers of a release."""
     return release if release.is_dir() else release.with_name(f"{release.name}.papers")
 
 
 def write(release: Path, words: Words, output: Path | None = None, *, overwrite: bool = False) -> list[Path]:
-    """Write the papers and say where; a release without certificate has two, one of redacted pictures a card alone.
+    """Write the papers of a release, and return their paths.
 
-    They replace those that `dipp privatize` wrote and nobody has changed since. What else is there, such as papers that
-    were filled in or edited, is replaced only with `overwrite`.
+    There are three papers. A release without a certificate has no entry for the registry, and a release of redacted
+    pictures has a card only. Papers that `dipp privatize` wrote and nobody has changed since are replaced; others, such
+    as papers that were filled in, only with `overwrite`.
+
+    Args:
+        release: A folder that `dipp privatize` wrote, or a `.dipp` file.
+        words: The words that only the owner of the release knows.
+        output: Folder of the papers. By default `folder_of`.
+        overwrite: Whether to replace files that somebody may have edited.
+
+    Raises:
+        DippError: The release cannot be read, or a file would be replaced.
     """
     target = output or folder_of(release)
     if release.is_dir() and (facts := manifest_of(release))["format"] == REDACTED:
@@ -46,7 +56,7 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
-        raise DippError("output", f"{target} cannot be made ({error.strerror})") from None
+        raise DippError("output", f"{target} cannot be made ({error.strerror})", "name another folder") from None
     for name, text in texts.items():
         with files.atomic(target / name) as part:
             part.write_text(text, encoding="utf-8")
@@ -54,7 +64,7 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
 
 
 def _write_card(facts: dict[str, Any], words: Words, release: Path, target: Path, *, overwrite: bool) -> Path:
-    """Write the card of a release of redacted pictures, and say where."""
+    """Write the card of a release of redacted pictures, and return its path."""
     named = replace(words, name=words.name or release.resolve().name)
     draft = replace(Words(), name=release.resolve().name)
     place = target / CARD
@@ -67,7 +77,7 @@ def _write_card(facts: dict[str, Any], words: Words, release: Path, target: Path
 
 
 def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
-    """The papers by their names. The files of the release are found behind `base`."""
+    """Return the text of each paper by its file name; `base` stands before the names of the release's files."""
     metadata = croissant.metadata(released, base, text_labels)
     texts = {CARD: card(released), CROISSANT: json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"}
     if released.certificate is not None:
@@ -76,20 +86,20 @@ def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
 
 
 def _is_draft(place: Path, draft: Released, base: str, text_labels: bool) -> bool:
-    """Whether a paper is exactly what `dipp privatize` has written."""
+    """Return whether a paper is exactly what `dipp privatize` has written."""
     return _is_written(place, lambda day: _texts(replace(draft, day=day), base, text_labels)[place.name])
 
 
 def _is_written(place: Path, text: Callable[[date], str]) -> bool:
-    """Whether a paper is exactly the text of one of the days that it names."""
+    """Return whether a file has exactly the text of one of the days that are named in it."""
     try:
-        found = place.read_text(encoding="utf-8")
-        days = {date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", found)}
+        content = place.read_text(encoding="utf-8")
+        days = {date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", content)}
     except (OSError, ValueError):
         return False
-    return any(text(day) == found for day in days)
+    return any(text(day) == content for day in days)
 
 
 def _text_labels(shard: Path) -> bool:
-    """Whether labels are text."""
+    """Return whether the labels of a shard are text."""
     return bool(Shard.read(shard).labels.type == "string")

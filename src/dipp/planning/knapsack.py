@@ -1,7 +1,7 @@
-"""The shortest path under a constraint: to every node and within every charge, the fewest bits.
+"""Find shortest paths under a constraint: the path of fewest bits to every node within every charge.
 
-Nodes are numbered along the way, so that an edge i → j has i < j; it takes bits, and is charged whole units of what is
-constrained. There may be several options for an edge. With best[0, r] = 0,
+Nodes are numbered along the way, so that an edge i → j has i < j. An edge takes bits, and is charged a whole number of
+units of the constrained quantity. There may be several options for an edge. With best[0, r] = 0,
 
     best[j, r] = min over i < j and options o of best[i, r − charge(o, i, j)] + bits(o, i, j),
 
@@ -26,36 +26,40 @@ Integers = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """All shortest paths from node 0."""
+    """The edges of a graph, and all shortest paths from node 0."""
 
     bits: Bits
-    """Bits of the edges [o, i, j]; ∞ where there is none."""
+    """Bits of the edge from node i to node j by option o, at [o, i, j]; ∞ if there is no such edge."""
     charges: Integers
-    """Units that each edge is charged."""
+    """Number of units that each edge is charged, at [o, i, j]."""
     capacities: tuple[int, ...]
-    """Budgets, in units, that paths are asked for: the largest first, which bounds the table."""
+    """Budgets of the paths, in units, the largest first. It bounds the table `best`."""
 
     @functools.cached_property
     def best(self) -> Bits:
-        """Fewest bits of a path to node j that is charged at most r units: best[j, r]; ∞ where there is none."""
+        """Fewest bits of a path to node j that is charged at most r units, at [j, r]; ∞ if there is no such path."""
         best = np.full((self.bits.shape[1], self.capacities[0] + 1), np.inf, self.bits.dtype)
         relax, _ = _compiled()
         relax(self.bits, self.charges, best)
         return best
 
     def path(self, node: int, units: int) -> tuple[list[int], list[int]]:
-        """Nodes of the path behind best[node, units], and the options of its edges."""
+        """Return the nodes of the path with `best[node, units]` bits, and the options of its edges.
+
+        Raises:
+            DippError: There is no such path.
+        """
         if not 0 <= units < self.best.shape[1] or np.isinf(self.best[node, units]):
-            raise DippError("path", f"there is none to node {node} within {units} units")
+            raise DippError("path", f"to node {node} does not exist within {units} units")
         _, trace = _compiled()
         nodes, options = trace(self.bits, self.charges, self.best, node, units)
         return nodes.tolist(), options.tolist()
 
 
 def _relax(bits: Bits, charges: Integers, best: Bits) -> None:
-    """Fill best, ∞ at first."""
+    """Fill `best`, which is ∞ at first."""
     (options, nodes, _), units = bits.shape, best.shape[1]
-    first = np.full(nodes, units)  # the fewest units with which each node is reached
+    first = np.full(nodes, units)  # the fewest units for which each node is reached
     first[0], best[0] = 0, 0
     for block in range(1, nodes, 16):  # sixteen ends share each start while it is in the cache
         end = min(block + 16, nodes)
@@ -88,6 +92,6 @@ def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) ->
 
 @functools.cache
 def _compiled() -> tuple[Callable[..., None], Callable[..., tuple[Integers, Integers]]]:
-    from dipp.compiling import compiled  # here, because numba is slow to import
+    from dipp.compiling import compiled  # imported here, because numba is slow to import
 
     return compiled()(_relax), compiled()(_trace)

@@ -1,4 +1,4 @@
-"""The schedule: which timesteps a privacy budget is best spent on.
+"""Plan along timesteps: find the steps that a privacy budget is best spent on.
 
 **Graph.** The nodes are all timesteps; an edge t → s < t is a coded step. Paths start at T − 1, whose state is common
 randomness. An edge costs real bits and is charged privacy (`dipp.privacy.budget`).
@@ -55,58 +55,59 @@ from dipp.privacy.printing import upper
 Floats = NDArray[np.float64]
 
 RESOLUTION = 2048
-"""Units that a budget is divided into."""
+"""Number of units that a budget is divided into."""
 NEAR_TIE = 0.1
-"""dB of expected PSNR that are given up for fewer bits."""
+"""Expected PSNR in dB that is given up for fewer bits."""
 CIFAR = Geometry(32, 32, 3)
-"""Geometry for which plans are made by default."""
+"""Default geometry of a planner."""
 MAX_CHUNK = 1 << 18
-"""Coordinates of a chunk, at most: scores stay below 2^30, order included."""
+"""Largest number of coordinates of a chunk, so that scores stay below 2^30, order included."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Index bits and pad buy quality (a smaller bias of the code) with bits and time."""
+    """The sizes of a code: more index bits and pad buy quality (a smaller bias of the code) with bits and time."""
 
     index_bits: int = 17
-    """Bits of an index, at most: log2 of the candidates of a chunk."""
+    """Largest number of bits of an index: log2 of the candidates of a chunk."""
     pad: float = 3.0
-    """Bits by which an index exceeds the KL divergence of its chunk."""
+    """Number of bits by which an index exceeds the KL divergence of its chunk."""
     saturation: float = 0.03
-    """Largest share of the shift's energy that a step may lose to the bounds of its channel."""
+    """Largest fraction of the shift's energy that a step may lose to the bounds of its channel."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.pad < self.index_bits <= MAX_INDEX_BITS:
             bounds = f"0 ≤ pad < index_bits ≤ {MAX_INDEX_BITS}"
-            raise DippError("pad, index_bits", f"{bounds} is needed, got {self.pad:g} and {self.index_bits}")
+            raise DippError("pad, index_bits", f"must satisfy {bounds}, got {self.pad:g} and {self.index_bits}")
         if not 0 < self.saturation < 1:
-            raise DippError("saturation", f"a share between 0 and 1 is needed, got {self.saturation}")
+            raise DippError("saturation", f"must be between 0 and 1, got {self.saturation}")
 
 
 @dataclass(frozen=True)
 class Point:
-    """A plan, and what is expected of it."""
+    """A plan, with its expected rate and quality."""
 
     final_timestep: int | None
-    """Timestep at which its steps end; None, if they end at an SNR between timesteps."""
+    """Timestep at which the steps end; None if they end at an SNR between timesteps."""
     plan: Plan
     bits: float
-    """Expected payload bits of an image."""
+    """Expected payload of an image in bits."""
     bpp: float
+    """Expected payload of an image in bits per pixel."""
     snr: float
-    """Final SNR."""
+    """SNR of the last state."""
     psnr: float
-    """Expected PSNR of x̂0 there, in dB."""
+    """Expected PSNR of x̂0 at the last state, in dB."""
     table: str | None = None
-    """SHA-256 of the public table that its gains follow from, if they follow from one."""
+    """SHA-256 of the public table that the gains follow from; None if they follow from the noise schedule."""
     bound: bool = False
-    """Whether the rate, and not the budget, kept it from being better."""
+    """Whether the rate, and not the budget, limits the quality."""
 
 
 class _Edges(NamedTuple):
-    """Steps [i, j] between nodes i < j, node i being timestep T − 1 − i; [o, i, j] where chunks are concerned.
+    """The steps between all pairs of nodes i < j, in arrays [i, j] or [o, i, j]; node i is timestep T − 1 − i.
 
-    Option o = 0 takes as few chunks as the KL divergence needs; o = 1, where there is one, at least C. `gain` is ΔSNR,
+    Option o = 0 takes as few chunks as the KL divergence needs; o = 1, if it exists, at least C. `gain` is ΔSNR,
     rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits.
     """
 
@@ -120,84 +121,99 @@ class _Edges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """Finds plans for a coding on a model, for pictures of one geometry. All it looks at is public."""
+    """A planner along timesteps, for one coding, model and geometry of pictures. It looks at public numbers alone."""
 
     schedule: NoiseSchedule
     table: ErrorTable
     coding: Coding
     chains: str | None = None
-    """The name under which the table keeps what coded chains showed; None plans as if they were exact."""
+    """Name of the table's inflation for coded chains; None plans as if states of chains were exact."""
     geometry: Geometry = CIFAR
     """Geometry of a picture. The plan serves other sizes at about the same bits per pixel."""
     sizes: Sizes = Sizes()
     separate: bool = True
-    """Whether the encoder keeps the coordinates of a pixel in different chunks, where a step has at least C."""
+    """Whether the encoder keeps the coordinates of a pixel in different chunks if a step has at least C."""
     area: int = 1
-    """Pixels of the picture for each pixel of the geometry, which is that of latents if there are more than one."""
+    """Number of pixels of the picture for each pixel of the geometry; more than 1 if that is of latents."""
 
     def __post_init__(self) -> None:
         self.table.require(self.schedule)
         self._mask.require(self.geometry.channels)
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
-        """Find the plan of the best expected quality within the budget, and within a rate or to a timestep, if given.
+        """Return the plan of the best expected quality within the budget, and within a rate or to a timestep.
 
-        budget = None is for codings that have no certificate; one of the others is then needed.
+        Args:
+            budget: The budget; None for codings without a certificate, which need one of the other arguments.
+            final_timestep: Timestep at which the steps end. By default that of the best expected quality.
+            bpp: Largest payload in bits per pixel. By default the rate has no limit.
+
+        Raises:
+            DippError: An argument is invalid, or no plan keeps the limits.
         """
-        given = (final_timestep is not None) + (bpp is not None)
-        if given > 1:
-            raise DippError("final_timestep, bpp", "at most one of them is needed")
-        if budget is None and not given:
-            raise DippError("bpp", "a coding without a certificate needs a rate", "pass --bpp, or --final-timestep")
+        limits = (final_timestep is not None) + (bpp is not None)
+        if limits > 1:
+            raise DippError("final_timestep, bpp", "cannot both be given", "leave one out")
+        if budget is None and not limits:
+            raise DippError(
+                "bpp", "must be a rate for a coding without a certificate", "pass --bpp or --final-timestep"
+            )
         require_limits(self.schedule, final_timestep, bpp)
         points = self.frontier(budget)
         if budget is not None and not points:
             least = budget.measure(self._certificate(self._plan([0, 1], [0])))
             raise DippError(
-                "budget", f"{budget} is too small for any step of this model; the smallest takes {upper(least, 3)}"
+                "budget", f"{budget} is too small for any step of this model", f"give at least {upper(least, 3)}"
             )
         within = [p for p in points if final_timestep in (None, p.final_timestep) and (bpp is None or p.bpp <= bpp)]
         if not within:
             limit, value = ("final_timestep", f"{final_timestep}") if bpp is None else ("bpp", f"{bpp:g}")
-            advice = f"at least {upper(min((point.bpp for point in points), default=0.0), 3)} is needed"
+            advice = f"give at least {upper(min((point.bpp for point in points), default=0.0), 3)}"
             if bpp is None:
                 reached = [point.final_timestep or 0 for point in points] or [0]
-                advice = f"{min(reached)} to {max(reached)} are within it"
+                advice = f"choose one from {min(reached)} to {max(reached)}"
             raise DippError(limit, f"{value} is out of reach of {budget or 'any path'}", advice)
         good = max(point.psnr for point in within) - NEAR_TIE
         return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
 
     def along(self, timesteps: Sequence[int]) -> Point:
-        """The plan along these timesteps, from T − 1 on, whatever its privacy: for comparisons of codings."""
+        """Return the plan along given timesteps without a budget, to compare codings.
+
+        Args:
+            timesteps: Two or more timesteps in falling order, of which the first is T − 1.
+
+        Raises:
+            DippError: The timesteps are invalid, or the coding cannot take a step between two of them.
+        """
         last = len(self.schedule) - 1
         nodes = [last - t for t in timesteps]
         if nodes[:1] != [0] or nodes != sorted(set(nodes)) or not 0 < nodes[-1] <= last:
-            raise DippError("timesteps", f"two or more, falling from {last} to 0 at the least, are needed")
+            raise DippError("timesteps", f"must be two or more, falling from {last} to at least 0")
         costs = np.stack([self._edges.bits[:, i, j] for i, j in itertools.pairwise(nodes)], axis=1)
         bits = costs.min(axis=0).sum().item() + self.coding.code.padding_bits
         if not math.isfinite(bits):
-            raise DippError("timesteps", f"{self.coding.name} cannot take one of these steps", "use smaller ones")
+            raise DippError("timesteps", f"have a step that {self.coding.name} cannot take", "use smaller steps")
         plan, snr = self._plan(nodes, costs.argmin(axis=0).tolist()), self.schedule.snr(timesteps[-1])
         quality = float(self.table.psnr(snr, self.chains))
         return Point(timesteps[-1], plan, bits, bits / (self.geometry.pixels * self.area), snr, quality)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
-        """For every final timestep within reach, in ascending SNR, the plan of fewest bits."""
+        """Return the plan of fewest bits to every final timestep within a budget, in ascending SNR."""
         if budget is not None:
             self.coding.require_certified()
         searches = list(self._searches(budget))
-        found = {
+        cheapest = {
             t: best for t in range(len(self.schedule) - 2, -1, -1) if (best := self._cheapest(searches, t, budget))
         }
-        snrs = np.array([self.schedule.snr(t) for t in found])
-        expected = zip(found.items(), snrs.tolist(), self.table.psnr(snrs, self.chains).tolist(), strict=True)
+        snrs = np.array([self.schedule.snr(t) for t in cheapest])
+        expected = zip(cheapest.items(), snrs.tolist(), self.table.psnr(snrs, self.chains).tolist(), strict=True)
         pixels = self.geometry.pixels * self.area
         return tuple(Point(t, plan, bits, bits / pixels, snr, psnr) for (t, (bits, plan)), snr, psnr in expected)
 
     def _cheapest(self, searches: list[Search], final: int, budget: Budget | None) -> tuple[float, Plan] | None:
-        """Return bits and plan of the cheapest path to a timestep whose certificate is within the budget.
+        """Return bits and plan of the cheapest path to a timestep whose certificate is within the budget, or None.
 
-        The certificate takes the integers of the whole plan. So it is computed last, and for the cheapest path first.
+        The certificate needs the integers of the whole plan. So it is computed last, and for the cheapest path first.
         """
         options, node = [], len(self.schedule) - 1 - final
         for number, search in enumerate(searches):
@@ -217,7 +233,7 @@ class Planner:
 
     @functools.cached_property
     def _step(self) -> Callable[[tuple[int, int, int]], Step]:
-        """The step of an edge [o, i, j]; kept, because neighbouring paths share most of theirs."""
+        """A function from an edge [o, i, j] to its step, with a cache, because neighbouring paths share most steps."""
         edges, last = self._edges, len(self.schedule) - 1
 
         @functools.cache
@@ -252,7 +268,7 @@ class Planner:
         real = np.where(forward, snrs - snrs[:, None], 1.0)
         gain, loss = short_floats(real), np.full_like(real, math.inf)
         allowed = forward & (gain <= self.table.unsaturated_gains(channel, snrs, self.sizes.saturation, name)[:, None])
-        level, loss[allowed] = losses(self.coding, gain[allowed])  # most are barred: work for the others alone
+        level, loss[allowed] = losses(self.coding, gain[allowed])  # most are barred, so only the others are computed
         allowed[allowed] = (level >= 1) & (level < arithmetic.MAX_LEVEL)
         kl = self._touched * self.table.kl_matrix(channel, snrs, gain, name)
         apart = self.separate and self._mask.touches(self.geometry.channels) > 1
@@ -282,7 +298,7 @@ class Planner:
         if budget is None:
             yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
             return
-        # The average over the pixels, where a step does not touch them all; the least share is safe for each of them.
+        # The average over the pixels, if a step does not touch them all; the least share is safe for each pixel.
         coordinates = self._mask.mean_touches(self.geometry.channels)
         shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
         capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
@@ -306,16 +322,19 @@ class Planner:
 
 
 def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:
-    """Raise for a final timestep that a schedule does not have, and for an invalid rate; None is no limit."""
+    """Raise if a schedule does not have a final timestep, or if a rate is not a positive number; None is no limit."""
     last = len(schedule) - 1
     if final_timestep is not None and not (is_whole(final_timestep) and 0 <= final_timestep <= last):
-        raise DippError("final_timestep", f"a whole number from 0 to {last} is needed, got {final_timestep!r}")
+        raise DippError("final_timestep", f"must be a whole number from 0 to {last}, got {final_timestep!r}")
     if bpp is not None and not (is_number(bpp) and bpp > 0):
-        raise DippError("bpp", f"a number above 0 is needed, got {bpp!r}")
+        raise DippError("bpp", f"must be a positive number, got {bpp!r}")
 
 
 def short_floats(values: Floats) -> Floats:
-    """Numbers cut to the upper half of a 32-bit float, which takes two bytes less in the file: < 1/128 smaller."""
+    """Return numbers cut to the upper half of a 32-bit float, which makes them smaller by less than 1/128.
+
+    In a file, such numbers take two bytes less each.
+    """
     short = values.astype(np.float32)
     below = np.where(short > values, np.nextafter(short, np.float32(0)), short)
     return (below.view(np.int32) & -(1 << 16)).view(np.float32).astype(np.float64)

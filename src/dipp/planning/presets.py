@@ -1,6 +1,6 @@
-"""Presets: recipes for plans. What a preset is must fit in one sentence.
+"""Presets: named recipes for plans. One sentence describes each.
 
-To add a preset is to name it in `PRESETS`.
+To add a preset, add an entry to `PRESETS`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ DIFFC = Coding(Gaussian(), Functional())
 SENSED = tuple(Coding(Sign(period=12), code) for code in (Pairs(), Flat(), StepLimited(Fraction(2))))
 """Codings of sensing with four groups a pass, one for each code that the planner may take."""
 DEFAULT_BPP = 1.0
-"""Payload bits per pixel of sensing plans, at most and by default: of pictures up to `FULL_RATE` pixels."""
+"""Default for the largest payload of sensing plans, in bits per pixel, for pictures of up to `FULL_RATE` pixels."""
 FULL_RATE = 1 << 20
-"""Pixels from which on the default rate falls. Neighbours differ less in larger photographs, and a file must not be
-larger than the JPEG that it was made from."""
+"""Number of pixels above which the default rate falls.
+
+Neighbours differ less in larger photographs, and a file must not be larger than the JPEG that it was made from."""
 
 
 def default_bpp(pixels: int) -> float:
@@ -50,39 +51,48 @@ def default_bpp(pixels: int) -> float:
 
 
 class Plans(Protocol):
-    """What every planner offers."""
+    """The interface of all planners."""
 
     @property
     def geometry(self) -> Geometry:
-        """Geometry of the pictures that it plans for."""
+        """Geometry of the pictures that plans are made for."""
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
-        """The plan of the best expected picture within the budget, and within a rate or to a timestep, if given."""
+        """Return the plan of the best expected picture within a budget.
+
+        Args:
+            budget: The budget; None for codings without a certificate, which need one of the other arguments.
+            final_timestep: Timestep at which the steps end. By default the planner chooses it.
+            bpp: Largest payload in bits per pixel. By default that of the planner.
+
+        Raises:
+            DippError: An argument is invalid, or no plan keeps the limits.
+        """
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
-        """Plans of ascending bits and quality within the budget."""
+        """Return plans of ascending bits and quality within the budget; None is no budget."""
 
 
 @dataclass(frozen=True, eq=False)
 class HidingPlanner:
-    """Finds plans that hide any object of a size: pixels, cells or the picture, whichever promises the best picture."""
+    """A planner that hides objects of a size, by pixels, cells or the picture, for the best expected picture."""
 
     pixels: Plans
     larger: QuestionPlanner
 
     @property
     def geometry(self) -> Geometry:
-        """Geometry of the pictures that it plans for."""
+        """Geometry of the pictures that plans are made for."""
         return self.larger.geometry
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
-        """Find the plan of the best expected picture within the budget of the object and the rate."""
+        """Return the plan of the best expected picture within the budget of the object and the rate."""
         if budget is None:
-            raise DippError("budget", "give epsilon, epsilon with delta, or rho")
+            raise DippError("budget", "is missing", "give epsilon, epsilon with delta, or rho")
         best = self.larger.choose(budget, final_timestep=final_timestep, bpp=bpp)
         try:
             other = self.pixels.choose(budget.for_unit(Pixel(), alone=False), bpp=bpp)
-        except DippError:  # so small a share that no step can be paid
+        except DippError:  # the share of one pixel is too small for any step
             return best
         return other if other.psnr > best.psnr and budget.allows(Certificate.of(other.plan, self.geometry)) else best
 
@@ -93,28 +103,28 @@ class HidingPlanner:
 
 @dataclass(frozen=True)
 class Preset(ABC):
-    """How plans are made."""
+    """A named recipe for plans."""
 
     name: str
     summary: str
-    """What it is, in one sentence."""
+    """Description of the preset in one sentence."""
     kind: ClassVar[str]
-    """Kind of the steps of its plans for pixels."""
+    """Kind of the steps in the plans for pixels."""
 
     @property
     def any_unit(self) -> bool:
-        """Whether it has plans for units other than a pixel."""
+        """Whether there are plans for units other than a pixel."""
         return False
 
     @property
     @abstractmethod
     def certified(self) -> bool:
-        """Whether its plans have a certificate."""
+        """Whether the plans have a certificate."""
 
     @property
     @abstractmethod
     def codings(self) -> tuple[Coding, ...]:
-        """The codings that its plans may have, for audits that need no model."""
+        """The codings that plans may have, for audits that need no model."""
 
     def planner(
         self,
@@ -123,32 +133,39 @@ class Preset(ABC):
         budget: Budget | None,
         geometry: Geometry | None = None,
     ) -> Plans:
-        """Return the planner within a budget, for pictures of a geometry, by default of the denoiser's own size.
+        """Return the planner for a denoiser.
 
-        The pictures of a latent model are latents: the geometry is theirs.
+        Args:
+            denoiser: The denoiser.
+            table: Its error table.
+            budget: The budget, whose unit decides which planner is returned; None for no budget.
+            geometry: Geometry of the pictures, or of the latents of a latent model. By default the denoiser's own.
+
+        Raises:
+            DippError: The table is of another denoiser, or the denoiser has no plans for the unit of the budget.
         """
         measured = table.provenance.get("model", denoiser.identity)
         if measured != denoiser.identity:
             raise DippError(
                 "calibration",
-                f"made for the model {measured}, but {denoiser.identity} is loaded",
-                "measure that with `dipp calibrate MODEL PUBLIC_PICTURES`, or name its table with --calibration",
+                f"is of the model {measured}, and {denoiser.identity} is loaded",
+                "make a table with `dipp calibrate MODEL PUBLIC_PICTURES`, or name one with --calibration",
             )
-        own = geometry or denoiser.geometry()
+        planned = geometry or denoiser.geometry()
         if denoiser.latents is not None:
-            return self._of_latents(denoiser, denoiser.latents, table, budget, own)
-        pixels = self._planner(denoiser, table, own)
+            return self._of_latents(denoiser, denoiser.latents, table, budget, planned)
+        pixels = self._planner(denoiser, table, planned)
         if budget is None or (budget.hidden is None and budget.unit == Pixel()):
             return pixels
         books = _words(denoiser)
         if budget.hidden is None:
-            return QuestionPlanner(books, own, (budget.unit,))
-        return HidingPlanner(pixels, QuestionPlanner(books, own, units_of(books)))
+            return QuestionPlanner(books, planned, (budget.unit,))
+        return HidingPlanner(pixels, QuestionPlanner(books, planned, units_of(books)))
 
     def _of_latents(
         self, denoiser: Denoiser, latents: Latents, table: ErrorTable, budget: Budget | None, geometry: Geometry
     ) -> Plans:
-        """Return the planner for latents: of questions to the whole picture, or of steps that certify nothing."""
+        """Return the planner for latents: of questions to the whole picture, or of uncertified steps."""
         area = latents.factor**2
         if budget is None:
             return replace(self._planner(denoiser, table, geometry), area=area)  # type: ignore[type-var]
@@ -157,7 +174,7 @@ class Preset(ABC):
 
     @abstractmethod
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> Plans:
-        """Return the planner on a table that was measured for the model."""
+        """Return the planner of plans for pixels, from a table that was measured with the denoiser."""
 
     def budget(
         self,
@@ -167,78 +184,80 @@ class Preset(ABC):
         unit: Unit | None = None,
         hidden: Size | None = None,
     ) -> Budget | None:
-        """Return the budget that binds: pure ε, (ε, δ) or ρ; None for a preset that has no certificate.
+        """Return the budget that the arguments name; None for a preset without a certificate.
 
         Args:
             epsilon: Pure ε, or ε of (ε, δ).
             delta: δ of (ε, δ).
             rho: ρ, in place of ε.
-            unit: What may be charged so much; by default a pixel.
-            hidden: Width and height of the objects that may be charged so much, in place of a unit.
+            unit: The unit that the budget protects. By default a pixel.
+            hidden: Width and height in pixels of the objects that the budget protects, in place of a unit.
 
         Raises:
             NoCertificateError: The preset has no certificate, and a budget, unit or size was given.
             DippError: Unit and size were both given, or the preset certifies pixels alone.
         """
         if unit is not None and hidden is not None:
-            raise DippError("unit, hide", "give one of them", "hide chooses the unit")
+            raise DippError("unit, hide", "cannot both be given", "leave out the unit, which hide chooses")
         option = "hide" if hidden is not None else "unit" if (unit or Pixel()) != Pixel() else None
         if not self.any_unit and option is not None:
-            said = "certifies pixels alone" if self.certified else "has no certificate"
-            raise DippError(option, f"preset {self.name} {said}", f"leave out the preset, or {option}")
+            reason = "certifies pixels alone" if self.certified else "has no certificate"
+            raise DippError(
+                option, f"cannot be given, because preset {self.name} {reason}", f"leave out {option}, or the preset"
+            )
         if self.certified:
             return Budget(epsilon, delta, rho, unit or Pixel(), hidden)
         if (epsilon, delta, rho) != (None, None, None):
             raise NoCertificateError(
-                "preset", f"{self.name} has no certificate, so no budget can bind it", "use another"
+                "preset", f"{self.name} has no certificate and takes no budget", "choose another preset, or no budget"
             )
         return None
 
 
 @dataclass(frozen=True)
 class SensingPreset(Preset):
-    """Plans of clipped sensing, with a default limit of network calls and of the rate."""
+    """A preset for plans of clipped sensing, with limits of the network calls and of the rate."""
 
     calls: int
-    """Network calls along the chain, at most."""
+    """Largest number of network calls along the chain."""
     any_unit: bool = False
     kind = SensingStep.kind
 
     @property
     def certified(self) -> bool:
-        """All of its codes are."""
+        """Whether the plans have a certificate, which all codes of sensing have."""
         return True
 
     @property
     def codings(self) -> tuple[Coding, ...]:
-        """One bit of a pixel at a time, under each of the codes that the planner may take."""
+        """The codings of one bit of a pixel at a time, with each code that the planner may take."""
         return SENSED
 
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
         if table.residuals is None:
-            raise DippError("calibration", "made before there was sensing", "make it anew with `dipp calibrate`")
-        own = denoiser.schedule, geometry, self.calls, default_bpp(geometry.pixels)
-        return SensingPlanner(table.residuals, *own, coarse=denoiser.any_size)
+            raise DippError("calibration", "has no residuals of sensing", "make it anew with `dipp calibrate`")
+        limits = self.calls, default_bpp(geometry.pixels)
+        return SensingPlanner(table.residuals, denoiser.schedule, geometry, *limits, coarse=denoiser.any_size)
 
 
 @dataclass(frozen=True)
 class SteppedPreset(Preset):
-    """Plans along the timesteps of a diffusion, as the paper has them."""
+    """A preset for plans along the timesteps of a diffusion, as in the paper."""
 
     coding: Coding
     sizes: Sizes
     chains: str
-    """The name under which a cost table keeps what coded chains of this coding showed."""
+    """Name of the inflation in an error table that was measured on coded chains of this coding."""
     kind = Step.kind
 
     @property
     def certified(self) -> bool:
-        """Whether its coding has a certificate."""
+        """Whether the coding has a certificate."""
         return self.coding.certified
 
     @property
     def codings(self) -> tuple[Coding, ...]:
-        """Its one coding."""
+        """The one coding of all plans."""
         return (self.coding,)
 
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> Planner:
@@ -265,20 +284,24 @@ PRESETS: dict[str, Preset] = {
         SteppedPreset("diffc", "Gaussian noise and α = ∞: no certificate.", DIFFC, Sizes(16, 2.0), chains="diffc"),
     )
 }
-"""The default first."""
+"""All presets by name; the first one is the default."""
 
 
 def _words(denoiser: Denoiser) -> Books:
-    """Return the words of a denoiser, with the table of questions, or raise if it has none."""
+    """Return the words of a denoiser and their table of recipes, or raise if it has none."""
     if denoiser.books is None:
         raise DippError(
-            "unit", "this model has no words, which units larger than a pixel need", "make them with `dipp words`"
+            "unit", "is larger than a pixel and needs words, which this model lacks", "make them with `dipp words`"
         )
     return denoiser.books
 
 
 def preset(name: str) -> Preset:
-    """The preset of a name."""
+    """Return the preset of this name.
+
+    Raises:
+        DippError: There is no such preset.
+    """
     if name not in PRESETS:
-        raise DippError("preset", f"one of {', '.join(PRESETS)} is needed, got {name}")
+        raise DippError("preset", f"must be one of {', '.join(PRESETS)}, got {name}")
     return PRESETS[name]

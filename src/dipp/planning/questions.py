@@ -1,12 +1,13 @@
-"""The planner of questions: which questions to ask each unit within a budget, from the public table of a model's words.
+"""Plan questions: choose the questions to each unit within a budget, from the public table of a model's words.
 
 The table (`training.recipes`) has rows for units of several sizes and budgets: a recipe, and the PSNR that it had on
 public pictures. For a unit of another size, the rows of the nearest size serve; for another budget, the rows whose
-recipe is expected to show most there. Each draw gets its share of the budget. So a plan follows from public numbers; it
-counts only if its certificate is within the budget.
+recipe is expected to show most there. Each draw gets an equal part of the budget. So a plan follows from public
+numbers; it counts only if its certificate is within the budget.
 
-Where the budget is that of any object of a size (`Budget.hidden`), several units are tried: the cells, or the whole
-picture, by which such an object costs at most E wherever it lies, for the best expected picture.
+If the budget protects objects of a size (`Budget.hidden`), several sizes of cells and the whole picture are tried as
+units. The planner takes the one of the best expected picture at which such an object costs at most the budget, wherever
+it lies.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from dipp.privacy.printing import upper
 CODING = Coding(Sign(period=1), Closest())
 """The coding of all plans of questions."""
 SIGN_SIZES = ((3.0, 6, 16), (5.0, 7, 8), (7.0, 9, 8), (10.0, 10, 4), (math.inf, 12, 2))
-"""For random signs, by the largest ε of a draw: bits of the index, and m."""
+"""For random signs: the largest ε of a draw, the bits of its index, and m."""
 HALVINGS = 18
-"""Halvings by which a budget that is not a pure ε is met."""
+"""Number of halvings of a bisection for ε."""
 FLOOR = 10.0
-"""PSNR in dB of a picture whose draws tell nothing, about."""
+"""Approximate PSNR in dB of a picture whose draws tell nothing."""
 MOST = 16.0
-"""Largest ε of a draw: beyond it an index of 10 bits tells nothing more."""
+"""Largest ε of a draw, above which an index of 10 bits tells nothing more."""
 
 
 class Recipe(NamedTuple):
@@ -52,49 +53,50 @@ class Recipe(NamedTuple):
     bits: int
     """log2 of the number of candidates."""
     best: int = 1
-    """m."""
+    """m, the number of candidates that count as the best."""
     signs: bool = False
-    """Whether candidates are random signs, and not words."""
+    """Whether candidates are random signs instead of words."""
     scale: float = 1.0
-    """What signs are multiplied by."""
+    """Factor on random signs."""
     split: int = 1
     rounds: int = 1
     snr: float = 1.0
-    """SNR that the network is told afterwards."""
+    """SNR that the network is given after the question."""
 
     def told(self, epsilon: float) -> float:
-        """Return how much more likely than by chance a draw of this ε is one of the m best: from 0 to 1."""
+        """Return how far from chance (0) to certainty (1) a draw of this ε is one of the m best candidates."""
         others = ((1 << self.bits) - self.best) / self.best
         return (1 - math.exp(-epsilon)) / (1 + others * math.exp(-epsilon))
 
 
 class Row(NamedTuple):
-    """One row of the table: what a recipe gave on public pictures."""
+    """One row of the table: a recipe, and its PSNR on public pictures."""
 
     kind: str
     """Kind of the unit."""
     side: int
     """Side of the unit in pixels."""
     epsilon: float
-    """ε of the unit; all draws have equal shares of it."""
+    """ε of the unit, which all draws share equally."""
     psnr: float
+    """PSNR in dB that the recipe had on public pictures at this ε."""
     recipes: tuple[Recipe, ...]
     floor: float = FLOOR
-    """PSNR in dB of a picture whose draws tell nothing; of latents, which vary less, it is higher."""
+    """PSNR in dB of a picture whose draws tell nothing; it is higher for latents, which vary less."""
 
     def expected(self, epsilon: float) -> float:
         """Return the PSNR that the recipe is expected to have at another ε of the unit.
 
-        It is that of the row, if as many draws or more tell something; of those that do not any more, the squared error
-        is that of `floor`. So it never falls with ε.
+        It is the PSNR of the row if at least as many draws tell something. Draws that tell nothing any more have the
+        squared error of `floor`. So the result never falls with ε.
         """
-        told, own = self._told(epsilon), self._told(self.epsilon)
+        told, measured = self._told(epsilon), self._told(self.epsilon)
         error = 10 ** (-self.psnr / 10)
-        lost = (1 - min(told / own, 1)) * max(10 ** (-self.floor / 10) - error, 0)
+        lost = (1 - min(told / measured, 1)) * max(10 ** (-self.floor / 10) - error, 0)
         return -10 * math.log10(error + lost)
 
     def needed(self, psnr: float) -> float:
-        """Return the least ε, about, at which the recipe is expected to have a PSNR; infinity if there is none."""
+        """Return about the least ε at which this PSNR is expected; infinity if no ε is enough."""
         if psnr > self.psnr:
             return math.inf
         low, high = 0.0, self.epsilon
@@ -104,33 +106,39 @@ class Row(NamedTuple):
         return low
 
     def _told(self, epsilon: float) -> float:
-        """Return the share of draws that tell more than chance, of the question where it is least."""
-        return min(one.told(epsilon / self.draws) for one in self.recipes)
+        """Return the least fraction, over the questions, of draws that tell more than chance."""
+        return min(recipe.told(epsilon / self.draws) for recipe in self.recipes)
 
     @property
     def draws(self) -> int:
-        """Draws of a unit."""
-        return sum(one.split**2 for one in self.recipes)
+        """Number of draws of a unit."""
+        return sum(recipe.split**2 for recipe in self.recipes)
 
     @property
     def bits(self) -> int:
-        """Bits of a unit."""
-        return sum(one.split**2 * one.bits for one in self.recipes)
+        """Number of bits of a unit."""
+        return sum(recipe.split**2 * recipe.bits for recipe in self.recipes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row for JSON; it has the floor only where that is another than `FLOOR`."""
-        own = {**self._asdict(), "psnr": round(self.psnr, 3), "recipes": [one._asdict() for one in self.recipes]}
-        floor = round(own.pop("floor"), 3)
-        return own if floor == FLOOR else {**own, "floor": floor}
+        """Return the row as a dictionary for JSON, with the floor only if it is not `FLOOR`."""
+        recipes = [recipe._asdict() for recipe in self.recipes]
+        fields = {**self._asdict(), "psnr": round(self.psnr, 3), "recipes": recipes}
+        floor = round(fields.pop("floor"), 3)
+        return fields if floor == FLOOR else {**fields, "floor": floor}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Row:
-        """Return the row that `to_dict` wrote."""
-        return cls(**{**content, "recipes": tuple(Recipe(**one) for one in content["recipes"])})
+        """Return the row from the dictionary that `to_dict` made."""
+        return cls(**{**content, "recipes": tuple(Recipe(**recipe) for recipe in content["recipes"])})
 
 
 def candidates_of(epsilon: float, *, signs: bool = False) -> Recipe:
-    """Return how many candidates a draw of this ε has: of words, about as many as it can tell apart."""
+    """Return a recipe with the number of candidates for draws of this ε: about as many as a draw can tell apart.
+
+    Args:
+        epsilon: Pure ε of a draw.
+        signs: Whether candidates are random signs instead of words.
+    """
     if signs:
         _, bits, best = next(row for row in SIGN_SIZES if epsilon <= row[0])
         return Recipe(bits, best, signs=True)
@@ -139,39 +147,42 @@ def candidates_of(epsilon: float, *, signs: bool = False) -> Recipe:
 
 @dataclass(frozen=True, eq=False)
 class QuestionPlanner:
-    """Finds plans of questions for pictures of one geometry, to whichever of some units promises the best picture."""
+    """A planner of questions for pictures of one geometry, to the unit among `units` of the best expected picture."""
 
     books: Books
     geometry: Geometry
     units: tuple[Unit, ...]
     area: int = 1
-    """Pixels of the picture for each pixel of the geometry, which is that of latents if there are more than one."""
+    """Number of pixels of the picture for each pixel of the geometry; more than 1 if that is of latents."""
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
-        """Find the plan of the best expected picture within the budget and, if one is given, the rate.
+        """Return the plan of the best expected picture within a budget.
+
+        Args:
+            budget: The budget, which must not be None.
+            final_timestep: Must be None, since questions have no timesteps.
+            bpp: Largest payload in bits per pixel. By default the rate has no limit.
 
         Raises:
             DippError: No plan keeps budget and rate, or the unit cannot be asked.
         """
         if final_timestep is not None:
-            raise DippError("final_timestep", "questions have no timesteps", "leave it out")
+            raise DippError("final_timestep", "cannot be given for questions, which have no timesteps", "leave it out")
         every = self.frontier(budget)
         if not every:
-            raise DippError("budget", f"{budget} is too small for any question")
+            raise DippError("budget", f"{budget} is too small for any question", "give a larger one")
         within = [point for point in every if bpp is None or point.bpp <= bpp]
         if not within:
-            raise DippError(
-                "bpp", f"{bpp:g} is out of reach of {budget}", f"at least {upper(every[0].bpp, 3)} is needed"
-            )
+            raise DippError("bpp", f"{bpp:g} is out of reach of {budget}", f"give at least {upper(every[0].bpp, 3)}")
         return replace(within[-1], bound=len(within) < len(every))
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
-        """Return plans of ascending bits, each of a better expected picture than those before it."""
+        """Return plans of ascending bits within a budget, each of a better expected picture than those before it."""
         if budget is None:
-            raise DippError("budget", "give epsilon, epsilon with delta, or rho")
-        found = [point for unit in self.units for point in self._points(unit, budget)]
+            raise DippError("budget", "is missing", "give epsilon, epsilon with delta, or rho")
+        points = [point for unit in self.units for point in self._points(unit, budget)]
         best: list[Point] = []
-        for point in sorted(found, key=lambda one: (one.bits, -one.psnr)):
+        for point in sorted(points, key=lambda point: (point.bits, -point.psnr)):
             if (not best or point.psnr > best[-1].psnr) and budget.allows(Certificate.of(point.plan, self.geometry)):
                 best.append(point)
         return tuple(best)
@@ -179,23 +190,25 @@ class QuestionPlanner:
     def _points(self, unit: Unit, budget: Budget) -> list[Point]:
         """Return plans of ascending bits for a unit, each of a better expected picture than those before it.
 
-        All rows are tried at the budget, whatever they were made for, and what each is expected to show rises with ε:
-        so a larger budget is never expected to show less.
+        All rows are tried at this budget, and the expected PSNR of each rises with ε. So a larger budget never has a
+        smaller expected PSNR.
         """
         every = [row for row in table(self.books) if row.kind == unit.kind and _divides(unit, row)]
         if not every and len(self.units) == 1:
             raise DippError(
-                "unit", f"a {unit.short} cannot be asked", "take pixel, cells whose side is a multiple of 4, or picture"
+                "unit",
+                f"cannot be a {unit.short} for questions",
+                "take pixel, cells whose side is a multiple of 4, or picture",
             )
         size = unit.side_in(self.geometry)
-        found: list[Point] = []
+        points: list[Point] = []
         best = -math.inf
         for row in sorted(_nearest(every, [abs(math.log(row.side / size)) for row in every]), key=lambda row: row.bits):
             epsilon = self._most(row, unit, budget, row.needed(best))
             if epsilon is not None and row.expected(epsilon) > best:
                 best = row.expected(epsilon)
-                found.append(self._point(row, unit, epsilon))
-        return found
+                points.append(self._point(row, unit, epsilon))
+        return points
 
     def _point(self, row: Row, unit: Unit, epsilon: float) -> Point:
         """Return the plan of a row's recipe at a pure ε of the unit."""
@@ -206,15 +219,15 @@ class QuestionPlanner:
         return Point(None, plan, bits, bits / (self.geometry.pixels * self.area), snr, psnr, self.books.digest)
 
     def _most(self, row: Row, unit: Unit, budget: Budget, least: float) -> float | None:
-        """Return the largest pure ε of the unit, about, at which a recipe keeps a budget; None if it is below `least`.
+        """Return about the largest pure ε of the unit at which a recipe keeps a budget; None if it is below `least`.
 
         A budget of ρ or (ε, δ) is compared with all draws of an object: the exact law of their losses is not the sum of
         laws of single units.
         """
         low, high = least, row.draws * MOST
         if budget.epsilon is not None and budget.delta is None:
-            found = min(budget.for_unit(unit).limit, high)
-            return found if found >= low else None
+            largest = min(budget.for_unit(unit).limit, high)
+            return largest if largest >= low else None
 
         def allowed(epsilon: float) -> bool:
             return budget.allows(Certificate.of(plan_of(row, unit, epsilon), self.geometry))
@@ -230,8 +243,8 @@ class QuestionPlanner:
 def _divides(unit: Unit, row: Row) -> bool:
     """Return whether a unit can be divided as a recipe does."""
     try:
-        for one in row.recipes:
-            unit.divisions(1, BLOCK * one.split)
+        for recipe in row.recipes:
+            unit.divisions(1, BLOCK * recipe.split)
     except DippError:
         return False
     return True
@@ -239,23 +252,23 @@ def _divides(unit: Unit, row: Row) -> bool:
 
 def _nearest(rows: list[Row], distances: list[float]) -> list[Row]:
     """Return the rows of the least distance."""
-    return [row for row, one in zip(rows, distances, strict=True) if one <= min(distances) + 1e-9]
+    return [row for row, distance in zip(rows, distances, strict=True) if distance <= min(distances) + 1e-9]
 
 
 def units_of(books: Books) -> tuple[Unit, ...]:
-    """Return the units by which an object of any size may be hidden: the cells that were tried, and the picture."""
+    """Return the units that can hide objects: cells of the sides in a model's table, and the whole picture."""
     sides = sorted({row.side for row in table(books) if row.kind == Cells.kind})
     return *map(Cells, sides), Picture()
 
 
 def plan_of(row: Row, unit: Unit, epsilon: float) -> Plan:
     """Return the plan of a row's recipe, with a pure ε of the unit that all draws share equally."""
-    return Plan(CODING, tuple(step_of(one, epsilon / row.draws) for one in row.recipes), unit=unit)
+    return Plan(CODING, tuple(step_of(recipe, epsilon / row.draws) for recipe in row.recipes), unit=unit)
 
 
 @functools.lru_cache(maxsize=4)
 def table(books: Books) -> tuple[Row, ...]:
-    """Return the rows of a model's table."""
+    """Return the rows of the table of recipes in a model's books."""
     return tuple(Row.from_dict(row) for row in books.table)
 
 

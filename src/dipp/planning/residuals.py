@@ -1,4 +1,4 @@
-"""Residuals of sensing chains: what the planner knows of a denoiser beside its errors on exact states.
+"""Residuals of a denoiser on sensing chains, from which the planner of sensing computes gains.
 
 A sensing chain asks every coordinate against the prediction, so that what a step conveys depends on the sizes of the
 residuals |x0 − x̂0| that it meets. `Residuals` holds their distribution on really coded public pictures, by the SNR of
@@ -7,10 +7,10 @@ the root mean square. Before the first step nothing is known, the prediction is 
 that row stands at SNR 0. The logarithms of the sizes are interpolated over the SNR below the first of the other rows,
 over log SNR between them, and go on with the slope of the last ones beyond.
 
-Along a pass, coordinates that have not been asked yet have larger residuals than those that have. `touched` says by
-which factor a step is told more than the residuals of all coordinates would tell.
+Along a pass, coordinates that have not been asked yet have larger residuals than those that have. `touched` is the
+factor by which the touched coordinates convey more than the average of all.
 
-A code that searches realises a little less than the tilt that it is given. `realised` says which share, for some pads
+A code that searches realises a little less than the tilt that it is given. `realised` is that fraction, for some pads
 (the bits by which an index exceeds the divergence of its chunk) and some tilts.
 """
 
@@ -31,9 +31,9 @@ from dipp.errors import DippError
 Floats = NDArray[np.float64]
 
 NAMES = ("snrs", "quantiles", "touched", "searched", "realised")
-"""What is stored, in this order."""
+"""The stored fields, in the order of the digest."""
 LAST = 6
-"""Rows over which the last slope is taken."""
+"""Number of the last rows that the slope beyond them is computed from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,46 +41,46 @@ class Residuals:
     """Public statistics of residuals on sensing chains, in units of x ∈ [−1, 1]."""
 
     snrs: Floats
-    """Ascending, from 0 on."""
+    """SNRs of the rows, ascending from 0."""
     quantiles: Floats
     """A row for each SNR: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
     touched: Floats
-    """For each SNR, E[|r|·tanh θ] over the coordinates that a step touched, over that of all."""
+    """At each SNR, E[|r|·tanh θ] of the coordinates that a step touched, divided by that of all coordinates."""
     searched: Floats
-    """Rows (pad, V) at which a searching code was measured: all pads at the same ascending tilts."""
+    """Rows (pad, V) at which a searching code was measured, with the same ascending tilts V for each pad."""
     realised: Floats
-    """The share of its tilt that it realised, for each row."""
+    """Fraction of its tilt that the code realised, for each row of `searched`."""
 
     def __post_init__(self) -> None:
         for name in NAMES:
             array = np.array(getattr(self, name), np.float64)
             if not np.isfinite(array).all():
-                raise DippError(name, "finite numbers are needed")
+                raise DippError(name, "must be finite numbers")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         if self.snrs.ndim != 1 or len(self.snrs) < 3 or self.snrs[0] != 0 or (np.diff(self.snrs) <= 0).any():
-            raise DippError("snrs", "three or more ascending ones, from 0 on, are needed")
+            raise DippError("snrs", "must be three or more, ascending from 0")
         if self.quantiles.ndim != 2 or len(self.quantiles) != len(self.snrs) or (self.quantiles < 0).any():
-            raise DippError("quantiles", f"a row of sizes for each of {len(self.snrs)} SNRs is needed")
+            raise DippError("quantiles", f"must have a row of sizes for each of {len(self.snrs)} SNRs")
         if not (self.quantiles[:, -1] > 0).all():
-            raise DippError("quantiles", "residuals that are not all 0 are needed")
+            raise DippError("quantiles", "must have residuals above 0 in each row")
         if self.touched.shape != self.snrs.shape or not ((self.touched > 0.5) & (self.touched < 2)).all():
-            raise DippError("touched", "a factor near 1 for each SNR is needed")
+            raise DippError("touched", "must have a factor between 0.5 and 2 for each SNR")
         if self.searched.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
-            raise DippError("searched, realised", "rows of pad and tilt, and a share above 0 for each, are needed")
+            raise DippError("searched, realised", "must be rows of pad and tilt, and a fraction above 0 for each row")
         if not ((self.searched > 0).all() and all((np.diff(tilts) > 0).all() for _, tilts, _ in self._curves)):
-            raise DippError("searched", "pads and tilts above 0, tilts ascending for each pad, are needed")
+            raise DippError("searched", "must have positive pads and tilts, with ascending tilts for each pad")
 
     def at(self, snrs: Floats) -> Floats:
-        """Sizes of residuals at each of some SNRs: a row of Q for each."""
+        """Return the sizes of the residuals at some SNRs (N,), as rows (N, Q)."""
         first, logs = self.snrs[1], np.log(self.snrs[1:])
-        found = np.log(np.maximum(snrs, first))
-        place = np.interp(found, logs, np.arange(len(logs)))
+        wanted = np.log(np.maximum(snrs, first))
+        place = np.interp(wanted, logs, np.arange(len(logs)))
         low = np.minimum(place.astype(np.int64), len(logs) - 2)
         share = (place - low)[:, None]
         start, inner = self._logs[0], self._logs[1:]
         rows = (1 - share) * inner[low] + share * inner[low + 1]
-        rows += np.maximum(found - logs[-1], 0.0)[:, None] * self._last_slope
+        rows += np.maximum(wanted - logs[-1], 0.0)[:, None] * self._last_slope
         early = np.minimum(np.asarray(snrs) / first, 1.0)[:, None]
         return np.asarray(np.exp((1 - early) * start + early * rows), np.float64)
 
@@ -90,55 +90,55 @@ class Residuals:
 
     @functools.cached_property
     def _last_slope(self) -> float:
-        """d ln √MSE/d ln SNR over the last rows: errors do not rise."""
+        """d ln √MSE/d ln SNR over the last rows, at most 0, because errors do not rise."""
         last = min(LAST, len(self.snrs) - 2)
         fallen = np.log(np.square(self.quantiles[[-1 - last, -1]]).mean(axis=1)) / 2
         return float(min(0.0, (fallen[1] - fallen[0]) / math.log(self.snrs[-1] / self.snrs[-1 - last])))
 
     def touched_at(self, snrs: Floats) -> Floats:
-        """The factor of `touched` at each of some SNRs; interpolated over log SNR, and 1 before the first step."""
+        """Return the factors of `touched` at some SNRs, interpolated over log SNR."""
         logs = np.log(np.maximum(snrs, self.snrs[1] * 1e-6))
         later = np.interp(logs, np.log(self.snrs[1:]), self.touched[1:])
         return np.asarray(np.where(np.asarray(snrs) > 0, later, self.touched[0]), np.float64)
 
     def mse(self, snrs: Floats) -> Floats:
-        """Mean squared error of the expected picture at each SNR, per coordinate."""
-        found: Floats = np.square(self.at(np.asarray(snrs, np.float64))).mean(axis=1)
-        return found
+        """Return the mean squared error of the expected picture at each SNR, per coordinate."""
+        errors: Floats = np.square(self.at(np.asarray(snrs, np.float64))).mean(axis=1)
+        return errors
 
     def psnr(self, snrs: Floats) -> Floats:
-        """Its PSNR in dB: the data's range [−1, 1] has the square 4."""
+        """Return the PSNR in dB of the expected picture at each SNR, 10·log10(4/MSE) for data in [−1, 1]."""
         return np.asarray(10 * np.log10(4 / self.mse(snrs)), np.float64)
 
     def realised_at(self, pad: float, tilt: float) -> float:
-        """The share of its tilt that a searching code realises: of the nearest pad, interpolated over log V."""
+        """Return the fraction of a tilt that a searching code realises, at the nearest pad, interpolated over log V."""
         _, tilts, shares = min(self._curves, key=lambda curve: abs(curve[0] - pad))
         return float(np.interp(math.log(tilt), np.log(tilts), shares))
 
     @property
     def pads(self) -> tuple[float, ...]:
-        """The pads that were measured."""
+        """The pads at which a searching code was measured."""
         return tuple(pad for pad, _, _ in self._curves)
 
     @functools.cached_property
     def _curves(self) -> list[tuple[float, Floats, Floats]]:
-        """Each pad, with its tilts and shares."""
+        """Each pad, with its tilts and the fractions of them that were realised."""
         rows = [(pad, self.searched[:, 0] == pad) for pad in dict.fromkeys(self.searched[:, 0].tolist())]
-        return [(pad, self.searched[own, 1], self.realised[own]) for pad, own in rows]
+        return [(pad, self.searched[which, 1], self.realised[which]) for pad, which in rows]
 
     @functools.cached_property
     def digest(self) -> str:
-        """Hex SHA-256 of the statistics as they are stored: files name the table that their gains follow from."""
+        """SHA-256 of the statistics in hex digits, by which a file names the table that its gains follow from."""
         digest = hashlib.sha256(b"dipp/residuals/2")
         for array in (getattr(self, name) for name in NAMES):
             digest.update(np.array(array.shape, "<u8").tobytes() + np.ascontiguousarray(array, "<f8").tobytes())
         return digest.hexdigest()
 
     def to_dict(self, rounded: Any) -> dict[str, Any]:
-        """The statistics for JSON; `rounded` cuts digits."""
+        """Return the statistics as a dictionary for JSON; `rounded` is a function that cuts digits of arrays."""
         return {name: rounded(getattr(self, name)) for name in NAMES}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Residuals:
-        """The statistics that `to_dict` wrote."""
+        """Return the statistics from the dictionary that `to_dict` made."""
         return cls(**{name: content[name] for name in NAMES})

@@ -1,4 +1,4 @@
-"""The planner of clipped sensing: the best expected picture within a budget and within a rate.
+"""Plan clipped sensing: find the plan of the best expected picture within a budget and a rate.
 
 A sensing plan is made of few numbers: the code, the clip k in deviations of the residual, the number N of steps, and
 the number g of groups a pass. N steps are T = N/g passes; the worst pixel is touched ⌈T⌉ times, so that each touch may
@@ -7,19 +7,19 @@ with no network call. At SNR s, with residuals r of deviation d,
 
     clip  c = k·d,      tilt  θ(r) = V·min(|r|/c, 1),      gain  ΔSNR = q·(κ·φ·E[|r|·tanh θ]/E[r²])²
 
-where κ is the share of its tilt that the code realises (1 for pairs); φ the factor, near 1, by which the coordinates
-that a step touches tell more than the average of all; and q = 1/(C·g) the share of the coordinates that it touches: of
-a picture of few pixels, on the average over the steps of a pass. Such a gain makes the update of the state right on
-the average over the public pictures: the selected signs s of touched coordinates have E[s·r] = κ·φ·E[|r|·tanh θ], and
-the state moves by √ΔSNR·z with z = ±1/√q.
+where κ is the fraction of its tilt that the code realises (1 for pairs); φ is the factor, near 1, by which the touched
+coordinates convey more than the average of all; and q = 1/(C·g) is the fraction of the coordinates that a step touches
+(for pictures of few pixels, on the average over the steps of a pass). Such a gain makes the update of the state right
+on the average over the public pictures: the selected signs s of touched coordinates have E[s·r] = κ·φ·E[|r|·tanh θ],
+and the state moves by √ΔSNR·z with z = ±1/√q.
 
-In bits, a pair takes one a touched coordinate; a code that searches takes index_bits for every index_bits − pad bits of
-the divergence Σ(θ·tanh θ − ln cosh θ)/ln 2.
+A pair takes one bit for each touched coordinate; a code that searches takes index_bits for every index_bits − pad bits
+of the divergence Σ(θ·tanh θ − ln cosh θ)/ln 2.
 
 Every combination of a grid is followed at once, which takes a fraction of a second. For pictures of `LARGE` pixels and
-more, the plan of the fewest calls is taken whose expected picture is nearly as good as the best (`GIVEN_UP`). What the
-planner believes is public and costs quality alone; a plan counts only if its certificate, from its integers, is within
-the budget.
+more, the planner takes the plan of the fewest calls whose expected picture is nearly as good as the best (`GIVEN_UP`).
+An error in these public estimates costs quality alone: a plan counts only if its certificate, from its integers, is
+within the budget.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ from dipp.privacy.printing import upper
 Floats = NDArray[np.float64]
 
 LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)
-"""N: numbers of steps that are tried beside the most that the calls allow."""
+"""N: numbers of steps that are tried, beside the largest number that the calls allow."""
 CLIPS = (0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 4.0)
-"""k: clips in deviations of the residual, from nearly a sign test to nearly no clip. Files are checked against them
-(`verification`): others may be added, but none be dropped."""
+"""k: clips in deviations of the residual, from nearly a sign test to nearly no clip.
+
+Files are checked against them (`verification`), so clips may be added and never dropped."""
 PASSES = (
     *(2.0 ** (-i / 3) for i in range(21, 0, -1)),
     1.0,
@@ -74,46 +75,45 @@ PASSES = (
     12.0,
     16.0,
 )
-"""T: from every 128th pixel touched once to every pixel touched sixteen times."""
+"""T: numbers of passes, from every 128th pixel touched once to every pixel touched sixteen times."""
 SENSING_CODES: tuple[Tilted, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
 """The codes that a plan may take."""
 SEARCHES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0), (20, 8.0))
-"""Index bits and pads of codes that search."""
+"""Index bits and pads that are tried with codes that search."""
 GENTLER = (2.0, 1.4)
-"""Tilts, in nats, at which codes that search are tried too where a pixel could pay for a steeper one.
+"""Smaller tilts, in nats, that are tried too with codes that search if the budget allows a larger one.
 
-A coin that is tilted further says hardly more, and costs bits all the same: where the rate binds, it is better to ask
-more pixels. Without these, a larger ε could buy a worse picture."""
+A coin that is tilted further conveys hardly more, and costs more bits: if the rate is the limit, it is better to ask
+more pixels. Without these tilts, a larger ε could buy a worse picture."""
 LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
-"""Share by which a plan may exceed a rate: pictures are not always whole groups."""
+"""Fraction by which a plan may exceed a rate, because pictures are not always whole groups."""
 SPARE = 1.08
-"""Largest share of the expected bits that files took by a code whose indices differ in length: so a rate is kept."""
+"""Factor on the expected bits of codes whose indices differ in length, so that rates are kept: no file exceeded it."""
 LARGE = 256 * 256
-"""Pixels of a picture from which on a network call takes so long that a plan of fewer calls is worth a little."""
+"""Number of pixels of a picture from which a network call takes so long that fewer calls are worth some quality."""
 GIVEN_UP = 0.3
-"""dB by which the expected picture of a plan of fewer calls may be worse than the best, for large pictures: half of the
-calls are gone then. Plans of few steps stay as they are."""
+"""Quality in dB that the plan of a large picture may lose for fewer calls, which saves half of them."""
 LEAST_GAIN = 0.02
-"""dB by which a point of the frontier must be better than the one before it."""
+"""Quality in dB by which a point of the frontier must be better than the one before it."""
 WORTH_SAYING = 0.25
-"""dB that more bits must buy for a plan to be called bound by the rate."""
+"""Quality in dB that more bits must buy for a plan to be called bound by the rate."""
 
 
 class ChoiceColumns(NamedTuple):
-    """Columns with a row for each choice: what the costs of its steps follow from."""
+    """Arrays with one value for each choice, from which the costs of steps are computed."""
 
     index_bits: Floats
     pad: Floats
     codes: dict[Tilted, NDArray[np.bool_]]
-    """Which choices have which code."""
+    """For each code, whether each choice has it."""
     searches: NDArray[np.bool_]
-    """Which choices have a code that searches; of the others, a chunk is a coordinate and an index a bit."""
+    """Whether the code of each choice searches; otherwise a chunk is a coordinate, and an index is a bit."""
 
     @classmethod
     def of(cls, choices: Sequence[Choice]) -> ChoiceColumns:
-        """The columns of some choices."""
+        """Return the columns of these choices."""
         names = [choice.code.name for choice in choices]  # quicker to compare than the codes themselves
         codes = {code.name: code for code in SENSING_CODES}
         return cls(
@@ -124,32 +124,32 @@ class ChoiceColumns(NamedTuple):
         )
 
     def part(self, which: NDArray[np.int64]) -> ChoiceColumns:
-        """Return the rows of some of the choices."""
-        codes = {code: who[which] for code, who in self.codes.items()}
+        """Return the values of some of the choices, given by their numbers."""
+        codes = {code: rows[which] for code, rows in self.codes.items()}
         return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.searches[which])
 
 
 class Choice(NamedTuple):
-    """A sensing plan before its steps are worked out."""
+    """The numbers that a sensing plan follows from."""
 
     code: Tilted
     index_bits: int
     pad: float
     groups: int
-    """g: steps of a pass."""
+    """g, the number of steps of a pass."""
     steps: int
-    """N."""
+    """N, the number of steps."""
     clip: float
-    """k."""
+    """k, the clip in deviations of the residual."""
 
     @property
     def touches(self) -> int:
-        """How often the worst pixel is touched: ⌈N/g⌉."""
+        """Number of times that the worst pixel is touched: ⌈N/g⌉."""
         return -(-self.steps // self.groups)
 
 
 class Chunked(NamedTuple):
-    """Chunks of one step, for each of some choices."""
+    """The chunks of one step, with one value for each choice."""
 
     size: Floats
     index_bits: Floats
@@ -160,7 +160,7 @@ class Chunked(NamedTuple):
 
 
 class SteppedChoices(NamedTuple):
-    """Choices worked out: final SNR and bits of each, and the numbers of their steps, choices × steps."""
+    """The steps of all choices: final SNR and bits of each choice, and arrays of shape (choices, steps)."""
 
     snr: Floats
     bits: Floats
@@ -172,29 +172,29 @@ class SteppedChoices(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Choices that a budget can pay for, worked out."""
+    """The choices that a budget allows, with their steps."""
 
     budget: Budget
     choices: Sequence[Choice]
     tilts: Floats
     followed: SteppedChoices
     quality: Floats
-    """PSNR of the expected picture of each, in dB."""
+    """PSNR of the expected picture of each choice, in dB."""
     work: Floats
-    """Work of the network calls of each, in calls at the resolution of the picture."""
+    """Work of the network calls of each choice, in calls at the resolution of the picture."""
 
 
 @dataclass(frozen=True, eq=False)
 class SensingPlanner:
-    """Finds sensing plans on a denoiser's public residuals, for pictures of one geometry."""
+    """A planner of sensing for pictures of one geometry, on the public residuals of a denoiser."""
 
     residuals: Residuals
     schedule: NoiseSchedule
     geometry: Geometry
     calls: int
-    """Network calls along the chain, at most: a plan has one step more, since the first asks nothing."""
+    """Largest number of network calls along the chain. A plan has one step more, since the first needs no call."""
     rate: float
-    """Payload bits per pixel, at most, unless another rate or a timestep is given."""
+    """Default for the largest payload in bits per pixel."""
     codes: tuple[Tilted, ...] = SENSING_CODES
     """The codes that a plan may take."""
     coarse: bool = False
@@ -202,17 +202,26 @@ class SensingPlanner:
 
     def __post_init__(self) -> None:
         if not self.codes or not set(self.codes) <= set(SENSING_CODES):
-            raise DippError("codes", f"some of {', '.join(code.name for code in SENSING_CODES)} are needed")
+            raise DippError("codes", f"must be some of {', '.join(code.name for code in SENSING_CODES)}")
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
-        """Find the plan of the best expected picture within the budget and the rate, or to the SNR of a timestep."""
+        """Return the plan of the best expected picture within a budget and a rate.
+
+        Args:
+            budget: The budget, which must not be None.
+            final_timestep: Timestep whose SNR the plan has to reach, in place of a rate.
+            bpp: Largest payload in bits per pixel. By default `rate`.
+
+        Raises:
+            DippError: An argument is invalid, or no plan keeps the limits.
+        """
         if bpp is not None and final_timestep is not None:
-            raise DippError("final_timestep, bpp", "at most one of them is needed")
+            raise DippError("final_timestep, bpp", "cannot both be given", "leave one out")
         require_limits(self.schedule, final_timestep, bpp)
         options = self._options(budget)
         every = self._frontier(options)
         if not every:
-            raise DippError("budget", f"{budget} is too small for any step")
+            raise DippError("budget", f"{budget} is too small for any step", "give a larger one")
         if final_timestep is not None:
             snr = self.schedule.snr(final_timestep)
             within = [point for point in every if point.snr >= snr][:1]
@@ -224,7 +233,7 @@ class SensingPlanner:
         if not within:
             reached = max(point.snr for point in every)
             least = upper(every[0].bpp, 3) if final_timestep is None else self._first_within(reached)
-            raise DippError(limit, f"{value} is out of reach of {budget}", f"at least {least} is needed")
+            raise DippError(limit, f"{value} is out of reach of {budget}", f"give at least {least}")
         good = within[-1].psnr - NEAR_TIE
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
@@ -237,16 +246,16 @@ class SensingPlanner:
         return replace(chosen, table=self.residuals.digest, bound=bound)
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
-        """Plans of ascending bits, each of a better expected picture than all before it, within the budget."""
+        """Return plans of ascending bits within a budget, each of a better expected picture than all before it."""
         return self._frontier(self._options(budget))
 
     def _options(self, budget: Budget | None) -> Options:
-        """Work out all choices that the budget can pay for."""
+        """Compute the steps of all choices that the budget allows."""
         if budget is None:
-            raise DippError("budget", "give epsilon, epsilon with delta, or rho")
+            raise DippError("budget", "is missing", "give epsilon, epsilon with delta, or rho")
         choices, tilts = self._within(budget)
         if not choices:
-            raise DippError("budget", f"{budget} is too small for any step", f"{self._enough(budget)} will do")
+            raise DippError("budget", f"{budget} is too small for any step", f"{self._enough(budget)} is enough")
         followed = self._follow(choices, tilts)
         return Options(
             budget, choices, tilts, followed, self.residuals.psnr(followed.snr), self._work(choices, followed)
@@ -270,27 +279,27 @@ class SensingPlanner:
         for i in np.lexsort((-options.quality, options.work)):
             if options.work[i] >= best.plan.work:
                 break
-            if good[i] and (found := self._points(options, int(i))):
-                return found[0]
+            if good[i] and (points := self._points(options, int(i))):
+                return points[0]
         return best
 
     def _points(self, options: Options, number: int) -> list[Point]:
-        """Return a choice as a point, if its certificate is within the budget; none otherwise."""
+        """Return the point of a choice, or no point if its certificate exceeds the budget."""
         followed, tilt = options.followed, float(options.tilts[number])
         plan = self._plan(options.choices[number], tilt, followed, number)
         try:
             allowed = options.budget.allows(Certificate.of(plan, self.geometry))
-        except DippError:  # a clip so narrow that no integer has its slope, which takes an all but perfect denoiser
+        except DippError:  # no integer has the slope of a very narrow clip, which only a nearly perfect denoiser has
             allowed = False
         bits, snr, psnr = (float(column[number]) for column in (followed.bits, followed.snr, options.quality))
         return [Point(None, plan, bits, bits / self.geometry.pixels, snr, psnr)] if allowed else []
 
     def _first_within(self, snr: float) -> int:
-        """The earliest timestep that a plan of this final SNR reaches."""
+        """Return the earliest timestep that a plan of this final SNR reaches."""
         return next((t for t in range(len(self.schedule)) if self.schedule.snr(t) <= snr), len(self.schedule) - 1)
 
     def _enough(self, budget: Budget) -> Budget:
-        """A budget of the same kind that pays for a step, less than twice what is needed."""
+        """Return a budget of the same kind that allows a step, and is less than twice the smallest such budget."""
         while not self._within(budget)[0]:
             budget = budget.doubled
         return budget
@@ -301,17 +310,17 @@ class SensingPlanner:
         alone = ((1, 0.0),)  # index bits and pad of a code that searches nothing
         codes = [(code, *sizes) for code in self.codes for sizes in (SEARCHES if code.searches else alone)]
         lengths = sorted({most, *(n for n in LENGTHS if n < most)})
-        found = dict[tuple[Any, ...], Choice]()  # by the names of codes, which are quicker to hash than codes
+        choices = dict[tuple[Any, ...], Choice]()  # by the names of codes, which are quicker to hash than codes
         for (code, bits, pad), passes, clip in itertools.product(codes, PASSES, CLIPS):
             for steps in lengths:
                 groups = max(1, round(steps / passes))
                 if self.geometry.channels * groups <= MAX_PERIOD and steps / groups <= 2 * PASSES[-1]:
                     key = (code.name, bits, pad, groups, steps, clip)
-                    found.setdefault(key, Choice(code, *key[1:]))
-        return list(found.values())
+                    choices.setdefault(key, Choice(code, *key[1:]))
+        return list(choices.values())
 
     def _within(self, budget: Budget) -> tuple[list[Choice], Floats]:
-        """Choices whose touches the budget can pay for, with the largest tilts that it pays for, and with gentler."""
+        """Return the choices that the budget allows, with the largest tilts that it allows, and with smaller ones."""
         codes = {code.name: code for code in SENSING_CODES}
         tilt = functools.cache(lambda name, touches: largest_tilt(codes[name], touches, budget))
         tilts = [tilt(choice.code.name, choice.touches) for choice in self._choices]
@@ -321,7 +330,7 @@ class SensingPlanner:
         return [choice for choice, _ in kept], np.array([value for _, value in kept])
 
     def _follow(self, choices: Sequence[Choice], tilts: Floats) -> SteppedChoices:
-        """Work out all steps of all choices, by the formulas of the module's text."""
+        """Compute all steps of all choices by the formulas at the head of the module."""
         count, longest = len(choices), max(choice.steps for choice in choices)
         touched, channels = np.zeros((count, longest)), self.geometry.channels
         for i, choice in enumerate(choices):
@@ -332,17 +341,17 @@ class SensingPlanner:
         steps = np.array([choice.steps for choice in choices])
         kappa = functools.cache(self._share)  # many choices have the same pad and tilt
         share = np.array([kappa(choice.pad, tilt) for choice, tilt in zip(choices, tilts.tolist(), strict=True)])
-        own = ChoiceColumns.of(choices)
+        columns = ChoiceColumns.of(choices)
         snr, bits = np.zeros(count), np.array([float(choice.code.padding_bits) for choice in choices])
         clips, gains, sizes, index_bits, kls = (np.zeros((count, longest)) for _ in range(5))
         for step in range(longest):
-            on = np.flatnonzero(steps > step)  # the others have reached their end
+            on = np.flatnonzero(steps > step)  # the other choices have ended
             r = self.residuals.at(snr[on])
             clips[on, step] = short_floats(width[on] * deviation(r))
             theta = tilts[on, None] * np.minimum(r / clips[on, step, None], 1.0)
             gains[on, step] = short_floats(gain(r, theta, share[on] * self.residuals.touched_at(snr[on]), q[on]))
             kl = np.maximum(touched[on, step] * divergence(theta).mean(axis=1), TINY)
-            cost = _chunked(own.part(on), touched[on, step], kl)
+            cost = _chunked(columns.part(on), touched[on, step], kl)
             sizes[on, step], index_bits[on, step], kls[on, step] = cost.size, cost.index_bits, cost.kl
             snr[on] += gains[on, step]
             bits[on] += cost.bits
@@ -357,29 +366,31 @@ class SensingPlanner:
         return np.asarray((each * asked).sum(axis=1), np.float64)
 
     def _plan(self, choice: Choice, tilt: float, followed: SteppedChoices, number: int) -> Plan:
-        """The plan of one of the choices that were followed."""
+        """Return the plan of a choice; `number` is that of its steps in `followed`."""
         columns = (followed.clips, followed.gains, followed.sizes, followed.index_bits, followed.kls)
         steps, snr = list[SensingStep](), 0.0
-        for clip, rise, size, bits, kl in zip(*(one[number, : choice.steps].tolist() for one in columns), strict=True):
+        for clip, rise, size, bits, kl in zip(
+            *(column[number, : choice.steps].tolist() for column in columns), strict=True
+        ):
             level = levels.level_at(snr, self.geometry.pixels) if self.coarse and steps else 0
             steps.append(SensingStep(tilt, clip, rise, int(size), int(bits), choice.code.exponent_units(kl), level))
             snr += rise
         return Plan(Coding(Sign(period=self.geometry.channels * choice.groups), choice.code), tuple(steps))
 
     def _share(self, pad: float, tilt: float) -> float:
-        """κ."""
+        """Return κ, the fraction of its tilt that a code of this pad realises."""
         return 1.0 if pad == 0 else self.residuals.realised_at(pad, tilt)
 
 
-def _chunked(own: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
-    """Chunks of one step of all choices: a coordinate each for pairs, as large as they may be for a search."""
-    size = np.clip(np.floor(touched * (own.index_bits - own.pad) / kl), 1, MAX_CHUNK)
-    size = np.where(own.searches, np.minimum(size, np.maximum(touched, 1.0)), 1.0)
+def _chunked(columns: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
+    """Return the chunks of one step of all choices: single coordinates for pairs, the largest ones for a search."""
+    size = np.clip(np.floor(touched * (columns.index_bits - columns.pad) / kl), 1, MAX_CHUNK)
+    size = np.where(columns.searches, np.minimum(size, np.maximum(touched, 1.0)), 1.0)
     chunks = np.ceil(touched / size)
     each = kl / np.maximum(chunks, 1.0)
-    index_bits = np.where(own.searches, np.clip(np.ceil(each + own.pad), 1, own.index_bits), 1.0)
+    index_bits = np.where(columns.searches, np.clip(np.ceil(each + columns.pad), 1, columns.index_bits), 1.0)
     bits = np.empty(len(kl))
-    for code, who in own.codes.items():
+    for code, rows in columns.codes.items():
         spare = 1.0 if code.fixed_length else SPARE
-        bits[who] = spare * chunks[who] * code.expected_bits(each[who], index_bits[who])
+        bits[rows] = spare * chunks[rows] * code.expected_bits(each[rows], index_bits[rows])
     return Chunked(size, index_bits, each, bits)

@@ -1,4 +1,4 @@
-"""Calibration: how far the denoiser's prediction is from the image, measured on public images and kept with the model.
+"""Calibration: the errors of a denoiser's predictions, measured on public images and stored with the model.
 
 What a step costs and how good the picture will be both follow from the sizes of the errors |x0 − x̂0(x_t)| of single
 sub-pixels. `ErrorTable` holds their distribution on a grid of signal-to-noise ratios: at each, the errors of all public
@@ -8,8 +8,8 @@ is exact, and so is the mean of any function that is quadratic inside a slice, a
 Between the grid's points everything is interpolated over log SNR (logarithms of the quantities, which are close to
 powers of the SNR); beyond its ends the nearest point counts.
 
-Exact x_t is what `measure` looks at. A coded chain strays from it, because each selection falls a little short of its
-target, and meets larger errors: `with_inflation` records, for the chains of a coding, the factor on the mean square
+`measure` looks at exact x_t. A coded chain strays from it, because each selection falls a little short of its target,
+and so it has larger errors: `with_inflation` records, for the chains of a coding, the factor on the mean square
 that was seen on really coded public images. It multiplies every squared error.
 """
 
@@ -42,11 +42,11 @@ VERSION = 1
 SLICES = 64
 POINTS = 48
 DIGITS = 5
-"""Significant digits kept in the file, in quantiles and factors."""
+"""Number of significant digits of quantiles and factors in the file."""
 CURVE_POINTS = 512
-"""Points of the table of a channel's KL against log shift, which errs by less than 1e-4 of the KL between them."""
+"""Number of points of a channel's KL against log shift. Interpolation errs by less than 1e-4 of the KL."""
 GAIN_POINTS = 96
-"""Points of a KL curve against log ΔSNR, 10^−8 to 10^6."""
+"""Number of points of a KL curve against log ΔSNR, from 10^−8 to 10^6."""
 LOG_GAINS = np.linspace(math.log(1e-8), math.log(1e6), GAIN_POINTS)
 TINY = 1e-300
 
@@ -56,34 +56,34 @@ class ErrorTable:
     """Public statistics of the denoiser's errors, in units of x ∈ [−1, 1]."""
 
     timesteps: NDArray[np.int64]
-    """The grid, descending, so that the SNR ascends."""
+    """Timesteps of the grid, descending, so that the SNR ascends."""
     snrs: Floats
-    """SNR of each, for the schedule that the table was measured with."""
+    """SNR at each timestep, in the schedule that the table was measured with."""
     quantiles: Floats
     """len(timesteps) × Q: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
     inflation: Mapping[str, Floats] = field(default_factory=dict)
-    """By name of the coded chains: the factor on mean squares that they showed, at each grid point."""
+    """Factors on mean squares that coded chains were measured to have, at each timestep, by the name of the chains."""
     residuals: Residuals | None = None
-    """Residuals of sensing chains; None in tables of before there were any."""
+    """Residuals of sensing chains; None in tables that were made before dipp measured them."""
     provenance: Mapping[str, str | int] = field(default_factory=dict)
-    """Which public data, how many images, and the command that made the table."""
+    """The public data, the number of images, and the command that made the table."""
 
     def __post_init__(self) -> None:
         timesteps = np.array(self.timesteps, np.int64)
         snrs, quantiles = np.array(self.snrs, np.float64), np.array(self.quantiles, np.float64)
         points = len(timesteps) if timesteps.ndim == 1 else 0
         if points < 2 or (np.diff(timesteps) >= 0).any() or timesteps[-1] < 0:
-            raise DippError("timesteps", "two or more, descending to 0 at the least, are needed")
+            raise DippError("timesteps", "must be two or more, descending to at least 0")
         if snrs.shape != (points,) or not (_finite(snrs) and snrs[0] > 0 and (np.diff(snrs) > 0).all()):
-            raise DippError("snrs", f"{points} ascending numbers above 0 are needed, one a timestep")
+            raise DippError("snrs", f"must be {points} ascending positive numbers, one for each timestep")
         if quantiles.ndim != 2 or len(quantiles) != points or not quantiles.size:
-            raise DippError("quantiles", f"a row for each of {points} timesteps is needed, got shape {quantiles.shape}")
+            raise DippError("quantiles", f"must have a row for each of {points} timesteps, got shape {quantiles.shape}")
         if not (_finite(quantiles) and (quantiles >= 0).all() and (quantiles[:, -1] > 0).all()):
-            raise DippError("quantiles", "finite sizes of errors are needed, not all of them 0")
+            raise DippError("quantiles", "must be finite sizes of errors, with one above 0 in each row")
         factors = {name: np.array(row, np.float64) for name, row in self.inflation.items()}
         for name, row in factors.items():
             if row.shape != (points,) or not (_finite(row) and (row > 0).all()):
-                raise DippError(f"inflation of {name}", f"{points} factors above 0 are needed, one a timestep")
+                raise DippError(f"inflation of {name}", f"must be {points} positive factors, one for each timestep")
         for array in (timesteps, snrs, quantiles, *factors.values()):
             array.flags.writeable = False
         for name, value in (("timesteps", timesteps), ("snrs", snrs), ("quantiles", quantiles)):
@@ -95,19 +95,24 @@ class ErrorTable:
         """Raise if the table was measured with another schedule."""
         known = [t < len(schedule) and math.isclose(schedule.snr(t), snr, rel_tol=1e-6) for t, snr in self._grid()]
         if not all(known):
-            raise DippError("calibration", "made with another noise schedule", "calibrate this model anew")
+            raise DippError("calibration", "was made with another noise schedule", "calibrate this model anew")
 
     def mse(self, snr: Floats | float, chains: str | None = None) -> Floats:
-        """Mean squared error per sub-pixel at an SNR; of coded chains, if they are named and known."""
+        """Return the mean squared error per sub-pixel at some SNRs.
+
+        Args:
+            snr: One or several SNRs.
+            chains: Name of the coded chains whose inflation applies. By default states are exact.
+        """
         squares = np.square(self._errors(chains)).mean(axis=1)
         return np.asarray(np.exp(np.interp(np.log(snr), np.log(self.snrs), np.log(squares))), np.float64)
 
     def psnr(self, snr: Floats | float, chains: str | None = None) -> Floats:
-        """Expected PSNR of x̂0 in dB, 10·log10(4/MSE): the data's range [−1, 1] has the square 4."""
+        """Return the expected PSNR of x̂0 in dB, 10·log10(4/MSE): the data's range [−1, 1] has the square 4."""
         return np.asarray(10 * np.log10(4 / self.mse(snr, chains)), np.float64)
 
     def kl_matrix(self, channel: Channel, snrs: Floats, gains: Floats, chains: str | None = None) -> Floats:
-        """KL in bits per touched coordinate, E kl(|error|·√ΔSNR), of steps with the ΔSNR gains[i] from snrs[i]."""
+        """Return the KL in bits per touched coordinate, E kl(|error|·√ΔSNR), of steps by `gains[i]` from `snrs[i]`."""
         log_shift, log_kl = _kl_curve(channel)
         shifts = np.log(np.maximum(self._errors(chains), TINY))[:, None] + LOG_GAINS[None, :, None] / 2
         curves = np.log(np.exp(np.interp(shifts, log_shift, log_kl)).mean(axis=2))
@@ -117,11 +122,11 @@ class ErrorTable:
         return np.stack([np.exp(np.interp(at, LOG_GAINS, row)) for at, row in zip(log_gains, rows, strict=True)])
 
     def unsaturated_gains(self, channel: Channel, snrs: Floats, loss: float, chains: str | None = None) -> Floats:
-        """Largest ΔSNR of a step from each SNR that loses at most this share of the shift's energy to saturation.
+        """Return the largest ΔSNR of a step from each SNR that loses at most the fraction `loss` to saturation.
 
-        A channel delivers the mean shift `Channel.delivered`, where the shift |error|·√ΔSNR is wanted: the sign
-        channel's saturates. The share that is lost of the energy grows with ΔSNR. A channel that loses nothing has no
-        bound: ∞.
+        The wanted shift is |error|·√ΔSNR, and a channel delivers the mean shift `Channel.delivered` of it, which
+        saturates for the sign channel. The lost fraction of the shift's energy grows with ΔSNR. For a channel that
+        loses nothing, the result is ∞.
         """
         wanted = self._errors(chains)[:, None] * np.exp(LOG_GAINS / 2)[None, :, None]
         lost = np.square(wanted - channel.delivered(wanted)).mean(axis=2) / np.square(wanted).mean(axis=2)
@@ -132,17 +137,26 @@ class ErrorTable:
         return np.asarray(np.exp(np.interp(np.log(snrs), np.log(self.snrs), largest)), np.float64)
 
     def with_inflation(self, chains: str, snrs: Floats, factors: Floats) -> ErrorTable:
-        """Add the factors on the mean square that the chains of a coding met at some SNRs, ascending."""
+        """Return the table with the inflation of coded chains.
+
+        Args:
+            chains: Name of the chains.
+            snrs: SNRs in ascending order.
+            factors: Factor on the mean square at each SNR.
+
+        Raises:
+            DippError: The arrays are invalid.
+        """
         snrs, factors = np.asarray(snrs, np.float64), np.asarray(factors, np.float64)
         if snrs.ndim != 1 or not snrs.size or snrs.shape != factors.shape or (np.diff(snrs) <= 0).any():
-            raise DippError("snrs, factors", "one or more ascending SNRs and a factor for each are needed")
+            raise DippError("snrs, factors", "must be one or more ascending SNRs, and a factor for each")
         if not (_finite(snrs) and (snrs > 0).all() and _finite(factors) and (factors > 0).all()):
-            raise DippError("snrs, factors", "finite numbers above 0 are needed")
+            raise DippError("snrs, factors", "must be finite positive numbers")
         row = np.exp(np.interp(np.log(self.snrs), np.log(snrs), np.log(factors)))
         return replace(self, inflation={**self.inflation, chains: row})
 
     def save(self, path: Path) -> None:
-        """Write the table, whole or not at all."""
+        """Write the table to a JSON file, whole or not at all."""
         content = {
             "version": VERSION,
             "timesteps": self.timesteps.tolist(),
@@ -158,29 +172,43 @@ class ErrorTable:
 
     @classmethod
     def of_model(cls, model: str | Path, calibration: str | Path | None = None) -> ErrorTable:
-        """The table of a denoiser: calibration.json beside the weights, or the file that is named."""
+        """Return the table of a denoiser.
+
+        Args:
+            model: Folder of the denoiser, or its id on the hub.
+            calibration: File of the table. By default calibration.json beside the weights.
+
+        Raises:
+            DippError: There is no such file, or it is damaged.
+        """
         if calibration is not None:
             return cls.load(Path(calibration))
         place = hub.fetch(str(model), (FILE_NAME,)) / FILE_NAME
         if not place.exists():
             raise DippError(
                 FILE_NAME,
-                f"{model} has none",
+                f"is missing in {model}",
                 f"make it with `dipp calibrate {model} PUBLIC_PICTURES`, or name one with --calibration",
             )
         return cls.load(place)
 
     @classmethod
     def load(cls, path: Path) -> ErrorTable:
-        """Read a table that `save` wrote."""
+        """Return the table from a file that `save` wrote.
+
+        Raises:
+            DippError: The file cannot be read, or is not a table.
+        """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError:
             raise DippError(path.name, "cannot be read", "make it with `dipp calibrate`") from None
         except (ValueError, RecursionError):
-            raise DippError(path.name, "damaged, this is not JSON", "make it anew with `dipp calibrate`") from None
+            raise DippError(path.name, "is damaged: it is not JSON", "make it anew with `dipp calibrate`") from None
         if not isinstance(content, dict) or content.get("version") != VERSION:
-            raise DippError(path.name, f"not a calibration of format {VERSION}", "make it anew with `dipp calibrate`")
+            raise DippError(
+                path.name, f"is not a calibration of format {VERSION}", "make it anew with `dipp calibrate`"
+            )
         names = ("timesteps", "snrs", "quantiles", "inflation", "provenance")
         try:
             sensing = None if "sensing" not in content else Residuals.from_dict(content["sensing"])
@@ -188,7 +216,9 @@ class ErrorTable:
         except DippError as error:
             raise error.within(path.name) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            raise DippError(path.name, "damaged, numbers are missing", "make it anew with `dipp calibrate`") from None
+            raise DippError(
+                path.name, "is damaged: numbers are missing", "make it anew with `dipp calibrate`"
+            ) from None
 
     def _grid(self) -> zip[tuple[int, float]]:
         return zip(self.timesteps.tolist(), self.snrs.tolist(), strict=True)
@@ -198,14 +228,14 @@ class ErrorTable:
         return self.quantiles if factors is None else self.quantiles * np.sqrt(factors)[:, None]
 
     def _place(self, snrs: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Grid cell of each SNR, and how far into it."""
+        """Return the number of the grid cell of each SNR, and its position in the cell from 0 to 1."""
         place = np.interp(np.log(snrs), np.log(self.snrs), np.arange(len(self.snrs)))
         low = np.minimum(place.astype(np.int64), len(self.snrs) - 2)
         return low, place - low
 
 
 def grid(schedule: NoiseSchedule, points: int = POINTS) -> tuple[int, ...]:
-    """Return at most `points` timesteps T − 1 > … > 0, as evenly spaced in log SNR as whole timesteps allow."""
+    """Return timesteps T − 1 > … > 0 that are evenly spaced in log SNR, up to rounding; at most `points` of them."""
     levels = np.log([schedule.snr(t) for t in range(len(schedule))])
     wanted = np.linspace(levels[-1], levels[0], points)
     return tuple(sorted({int(np.abs(levels - level).argmin()) for level in wanted}, reverse=True))
@@ -219,13 +249,24 @@ def measure(
     timesteps: Sequence[int] | None = None,
     provenance: Mapping[str, str | int] | None = None,
 ) -> ErrorTable:
-    """Fill a table with the errors of a denoiser on public images (N, C, H, W) in [−1, 1], NumPy or torch.
+    """Measure the errors of a denoiser on public images.
 
-    The noise is the public one of the seed, the same on every machine, and the same at every timestep: so the errors of
-    neighbouring timesteps differ by less chance.
+    The noise is the same on every machine and at every timestep, so that the errors of neighbouring timesteps differ
+    less by chance.
+
+    Args:
+        denoise: A function from x_t and t to x̂0.
+        schedule: The noise schedule of the denoiser.
+        images: Images of shape (N, C, H, W) with values in [−1, 1], as a NumPy array or a tensor.
+        seed: Public seed of the noise.
+        timesteps: Timesteps of the table. By default those of `grid`.
+        provenance: Facts about the images, for the table.
+
+    Raises:
+        DippError: The images are invalid.
     """
     if images.ndim != 4 or math.prod(images.shape) < SLICES or not bool((abs(images) <= 1).all()):
-        raise DippError("images", "one or more images (N, C, H, W) with values in [-1, 1] are needed")
+        raise DippError("images", "must be one or more images (N, C, H, W) with values in [-1, 1]")
     points = tuple(sorted(timesteps or grid(schedule), reverse=True))
     streams = (randomness.stream(seed, i, purpose="calibration") for i in range(len(images)))
     noise = np.stack([normals(stream, tuple(images.shape[1:])) for stream in streams])
@@ -238,19 +279,19 @@ def measure(
 
 
 def slices(sizes: Floats) -> Floats:
-    """Root mean squares of the Q slices of the sorted sizes, as equal in count as can be."""
+    """Return the root mean squares of Q slices of the sorted sizes, whose counts differ by at most 1."""
     squares = np.sort(np.square(sizes), axis=None)
     return np.sqrt([part.mean() for part in np.array_split(squares, SLICES)])
 
 
 def _array(values: Any) -> Floats:
-    """The values as a NumPy array, from wherever a tensor may live."""
+    """Return an array or a tensor of any device as a NumPy array of float64."""
     return np.asarray(values if isinstance(values, np.ndarray) else values.detach().cpu(), np.float64)
 
 
 @functools.cache
 def _kl_curve(channel: Channel) -> tuple[Floats, Floats]:
-    """ln KL in bits of a channel against ln shift; smaller shifts than 10^−5 cost nothing that could be noticed."""
+    """Return the logarithms of shifts and of the KL of a channel in bits at each. Smaller shifts cost nothing."""
     shifts = np.geomspace(1e-5, 1e4, CURVE_POINTS)
     return np.log(shifts), np.log(np.maximum(channel.kl(shifts), TINY))
 

@@ -1,4 +1,4 @@
-"""Tilts of sensing steps: the largest that a unit can pay for, and what the steps gain by theirs (`sensing`)."""
+"""Compute the largest tilt that a budget allows a sensing step, and the gain of a step by its tilt (`sensing`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dipp.privacy.budget import Budget
 Floats = NDArray[np.float64]
 
 TINY = 1e-8
-"""Least gain of a step, and least divergence: steps that touch nothing of a small picture have none."""
+"""Least gain and least divergence of a step, for steps that touch nothing of a small picture."""
 SAFE = 1 - 1e-9
-"""Tilts are a little below what the budget allows, so that rounding cannot exceed it."""
+"""Factor that lowers tilts, so that rounding cannot exceed the budget."""
 
 
 def largest_tilt(code: Tilted, touches: int, budget: Budget) -> float:
-    """Return V: the largest tilt, in nats and before α is folded in, that a unit can pay for `touches` times."""
-    affordable = []  # pure ε of a touch
+    """Return V: the largest tilt, in nats and before α is folded in, at which `touches` touches keep the budget."""
+    affordable = []  # pure ε of one touch
     if budget.epsilon is not None:
         affordable.append(budget.epsilon / touches)
     if limit := budget.zcdp_limit:
@@ -30,17 +30,24 @@ def largest_tilt(code: Tilted, touches: int, budget: Budget) -> float:
 
 
 def deviation(r: Floats) -> Floats:
-    """√E[r²] of rows of residuals."""
+    """Return √E[r²] of each row of residuals."""
     return np.asarray(np.sqrt(np.square(r).mean(axis=-1)), np.float64)
 
 
 def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> Floats:
-    """ΔSNR of a step that meets the residuals r and tilts them by θ, for rows of both; `share` is κ·φ."""
-    told = share * (r * np.tanh(theta)).mean(axis=-1)
-    return np.asarray(np.maximum(q * (told / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
+    """Return the SNR gain of a step that meets residuals r and tilts them by θ.
+
+    Args:
+        r: A row of residuals for each step.
+        theta: The tilt of each residual, in nats.
+        share: κ·φ of each step (`sensing`).
+        q: Fraction of the coordinates that a step touches.
+    """
+    conveyed = share * (r * np.tanh(theta)).mean(axis=-1)
+    return np.asarray(np.maximum(q * (conveyed / np.square(r).mean(axis=-1)) ** 2, TINY), np.float64)
 
 
 def divergence(theta: Floats) -> Floats:
-    """(θ·tanh θ − ln cosh θ)/ln 2: bits that a coin tilted by θ says."""
+    """Return (θ·tanh θ − ln cosh θ)/ln 2, the divergence in bits of a coin tilted by θ from a fair one."""
     log_cosh = theta + np.log1p(np.exp(-2 * theta)) - math.log(2)
     return np.asarray((theta * np.tanh(theta) - log_cosh) / math.log(2), np.float64)

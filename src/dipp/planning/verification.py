@@ -1,4 +1,4 @@
-"""Whether a release is what a model's public table gives: the check of numbers that decoding does not need.
+"""Check that a release follows from the public table of its model, also in the numbers that decoding does not need.
 
 A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order. A
 sender who rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model
@@ -43,29 +43,39 @@ from dipp.planning.tilts import deviation, gain
 Floats = NDArray[np.float64]
 
 FALSE_ALARM = 1e-9
-"""Probability, at most, that `check_indices` refuses what an honest encoder has made."""
+"""Largest probability that `check_indices` refuses the indices of an honest encoder."""
 SHARES = 1e-3
-"""Relative difference of the ε of a plan's draws, whose weights are whole numbers."""
+"""Largest relative difference between the ε of a plan's draws, whose weights are whole numbers."""
 SAME = 1e-9
-"""Relative difference by which the same formula may differ between machines."""
+"""Largest relative difference between the results of a formula on two machines."""
 
 
 def made_with_the_embedded_model(release: Release) -> bool:
-    """Whether a release names the denoiser that ships with dipp, whose table is always at hand."""
+    """Return whether a release names the denoiser that ships with dipp."""
     return bool(ErrorTable.of_model(embedded.FOLDER).provenance.get("model") == release.model)
 
 
 def verify(release: Release, model: str | Path, calibration: str | Path | None = None) -> None:
-    """Refuse a release that does not follow from a model and its public table; weights are not read."""
+    """Raise if a release does not follow from a model and its public table. Weights are not read.
+
+    Args:
+        release: The public parameters of an encoding.
+        model: Folder of the model, or its id on the hub.
+        calibration: File of the table. By default the one beside the weights.
+
+    Raises:
+        DippError: The table is of another model, or cannot be read.
+        InconsistentError: No honest encoder made this release with the model.
+    """
     costs = ErrorTable.of_model(model, calibration)
     if (measured := costs.provenance.get("model")) != release.model:
         raise DippError(
-            "model", f"the file was made with {release.model}, but the table is of {measured}", "name another --model"
+            "model", f"is {release.model} in the file, and the table is of {measured}", "name another --model"
         )
-    # Of a picture whose channels are called pixels, each pixel is touched less often, and has a smaller ε.
+    # A file that calls channels pixels would state a smaller ε, because each such pixel is touched less often.
     if release.channels != (channels := models.channels(model)):
         raise InconsistentError(
-            "channels", f"the file has {release.channels}, its model {channels}", "do not trust the file"
+            "channels", f"are {release.channels} in the file, and its model has {channels}", "do not trust the file"
         )
     CHECKS[release.plan.kind](release, costs, model)
 
@@ -83,7 +93,7 @@ def _check_sensing(release: Release, costs: ErrorTable, model: str | Path) -> No
     """Raise if no preset has the coding, or if clips and gains do not follow from the residuals."""
     plan = release.plan
     if costs.residuals is None:
-        raise DippError("calibration", "made before there was sensing", "make it anew with `dipp calibrate`")
+        raise DippError("calibration", "has no residuals of sensing", "make it anew with `dipp calibrate`")
     if plan.code not in SENSING_CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
         raise _no_preset(plan.coding)
     check_gains(release, costs.residuals)
@@ -92,21 +102,21 @@ def _check_sensing(release: Release, costs: ErrorTable, model: str | Path) -> No
 def _check_questions(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
     """Raise if no recipe of the words that the file names has these questions.
 
-    All draws of a plan have equal shares of ε; so each step's weights are those that `step_of` gives some ε.
+    All draws of a plan have equal ε, so the weights of each step must be those that `step_of` computes from that ε.
     """
     books = models.words(model)
     if books is None:
-        raise DippError("words", "the model has none, and the file was made with words", "name another --model")
+        raise DippError("words", "are missing in the model, and the file was made with words", "name another --model")
     books.require(release.table)
     if release.plan.coding != CODING or not release.plan.separate:
         raise _no_preset(release.plan.coding)
-    shares = [Weights(step.candidates, step.best, step.heavy, step.light).epsilon for step in release.plan.steps]
+    epsilons = [Weights(step.candidates, step.best, step.heavy, step.light).epsilon for step in release.plan.steps]
     for row in table(books):
-        if len(row.recipes) == len(shares):
-            wanted = tuple(step_of(recipe, share) for recipe, share in zip(row.recipes, shares, strict=True))
-            if wanted == release.plan.steps and max(shares) <= min(shares) * (1 + SHARES):
+        if len(row.recipes) == len(epsilons):
+            wanted = tuple(step_of(recipe, each) for recipe, each in zip(row.recipes, epsilons, strict=True))
+            if wanted == release.plan.steps and max(epsilons) <= min(epsilons) * (1 + SHARES):
                 return
-    raise InconsistentError("plan", "no recipe of the model's words has these questions", "do not trust the file")
+    raise InconsistentError("plan", "has questions of no recipe of the model's words", "do not trust the file")
 
 
 CHECKS: dict[str, Callable[[Release, ErrorTable, str | Path], None]] = {
@@ -114,11 +124,11 @@ CHECKS: dict[str, Callable[[Release, ErrorTable, str | Path], None]] = {
     SensingStep.kind: _check_sensing,
     Question.kind: _check_questions,
 }
-"""The check of each kind of steps."""
+"""The check of releases by the kind of their steps."""
 
 
 def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]]) -> None:
-    """Raise if indices are unlikely for the flat code that a release states; `images` are geometries and indices.
+    """Raise if indices are unlikely for the flat code that a release states.
 
     Indices of the Poisson order, at twice the ε of the flat code, crowd at small numbers. By the flat code, over the
     public seed and whatever the pictures, each index K is uniform below its n, given all before it: the n candidates of
@@ -126,8 +136,15 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
     S = −Σ ln((K + 1)/n) of m indices is at most as large as a sum of m exponential variables of mean 1, and Chernoff's
     bound is P[S ≥ s] ≤ exp(−(s − m − m·ln(s/m))) for s > m. Sums for which that is below `FALSE_ALARM` are refused.
 
-    It cannot find a file of few indices: of step-limited PPR, ten to thirty are needed, the more the fewer bits they
-    are said to have. Nor what does not crowd at small numbers.
+    A file of few indices passes: the check needs ten to thirty indices of step-limited PPR, and more of them if they
+    have fewer bits. Indices that do not crowd at small numbers pass as well.
+
+    Args:
+        release: The public parameters of the encoding.
+        images: Geometry and indices of each image.
+
+    Raises:
+        InconsistentError: The indices are unlikely.
     """
     plan = release.plan
     if not plan.code.uniform:
@@ -140,12 +157,12 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
         count, total = count + len(indices), total - float(np.log((indices + 1) / sizes(geometry)).sum())
     if total > count and total - count - count * math.log(total / count) > -math.log(FALSE_ALARM):
         raise InconsistentError(
-            "indices", "too many are small for the flat code, which the file states", "do not trust the file"
+            "indices", "are too often small for the flat code, which the file states", "do not trust the file"
         )
 
 
 def check_gains(release: Release, residuals: Residuals) -> None:
-    """Refuse a sensing release whose clips and gains do not follow from its tilts and the residuals that it names.
+    """Raise if the clips and gains of a sensing release do not follow from its tilts and the residuals that it names.
 
     The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
     clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored, and the tilt be the
@@ -154,18 +171,16 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     """
     if release.table != residuals.digest:
         raise DippError(
-            "table", "the file names other residuals than these", "take the calibration that it was made with"
+            "table", "in the file names other residuals", "take the calibration that the file was made with"
         )
     steps = release.plan.steps
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
     if len(set(tilts.tolist())) > 1:
-        raise InconsistentError(
-            "plan", "its steps have different tilts, which no planner gives them", "do not trust the file"
-        )
+        raise InconsistentError("plan", "has steps of different tilts, which no planner makes", "do not trust the file")
     snrs = np.array([0.0, *itertools.accumulate(gains[:-1].tolist())])
     r = residuals.at(snrs)
     if _differs(clips, np.array(CLIPS)[:, None] * deviation(r)).any(axis=1).all():
-        raise InconsistentError("plan", "the clips do not follow from the residuals", "do not trust the file")
+        raise InconsistentError("plan", "has clips that do not follow from the residuals", "do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
     shares = np.ones((1, 1))
     if release.plan.code.searches:
@@ -176,18 +191,20 @@ def check_gains(release: Release, residuals: Residuals) -> None:
         step = int(nearest.argmax())
         raise InconsistentError(
             "plan",
-            f"the gain {gains[step]:.4g} of step {step} does not follow from its tilt {tilts[step]:.4g} and clip "
-            f"{clips[step]:.4g}",
+            f"has in step {step} a gain of {gains[step]:.4g} that does not follow from its tilt {tilts[step]:.4g} and "
+            f"clip {clips[step]:.4g}",
             "do not trust the file",
         )
 
 
 def _no_preset(coding: Coding) -> InconsistentError:
     return InconsistentError(
-        "plan", f"no preset has the coding {coding.name}, α = {coding.code.alpha_name}", "do not trust the file"
+        "plan",
+        f"has the coding {coding.name}, α = {coding.code.alpha_name}, which no preset has",
+        "do not trust the file",
     )
 
 
 def _differs(stored: Floats, exact: Floats) -> NDArray[np.bool_]:
-    """Where numbers are not what `short_floats` makes of the exact ones."""
+    """Return where stored numbers are not what `short_floats` makes of the exact ones, up to `SAME`."""
     return np.asarray((stored != short_floats(exact * (1 - SAME))) & (stored != short_floats(exact * (1 + SAME))))

@@ -89,7 +89,7 @@ def test_keys_are_the_owner_s_alone(tmp_path: Path, run: Command) -> None:
     before = (tmp_path / "me").read_bytes()
     code, _, err = run("keygen", tmp_path / "me")
     assert code == 1
-    assert "exists; choose another name" in err
+    assert "exists already; choose another name" in err
     assert (tmp_path / "me").read_bytes() == before
     (tmp_path / "me").unlink()
     assert run("keygen", tmp_path / "me")[0] == 1
@@ -273,12 +273,12 @@ def refusal_of(made: Path, key: Path, run: Command) -> str:
 def test_a_foreign_signature(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
     keys.make(tmp_path / "other")
     statement.sign(made, key)
-    assert "it is not signed by this key" in refusal_of(made, tmp_path / "other", run)
+    assert "is not signed by this key" in refusal_of(made, tmp_path / "other", run)
     # Whose id stands beside it does not matter.
     sealed = json.loads(statement.place_of(made).read_bytes())
     sealed["signatures"][0]["keyid"] = keys.key_id(keys.public(tmp_path / "other.pub"))
     statement.place_of(made).write_text(json.dumps(sealed))
-    assert "its signature is wrong" in refusal_of(made, tmp_path / "other", run)
+    assert "has a wrong signature" in refusal_of(made, tmp_path / "other", run)
     del sealed["signatures"][0]["keyid"]
     statement.place_of(made).write_text(json.dumps(sealed))
     statement.verify(made, key.with_name("me.pub"))
@@ -300,19 +300,19 @@ def test_a_changed_statement(what: str, made: Path, key: Path, run: Command) -> 
                 found["predicate"]["model"] = "0" * 64
 
     change(place, edit)
-    assert "its signature is wrong; it was changed" in refusal_of(made, key, run)
+    assert "has a wrong signature: it was changed" in refusal_of(made, key, run)
 
 
 def test_another_file(made: Path, key: Path, run: Command) -> None:
     """One that opens, and has the same certificate."""
     statement.sign(made, key)
     build(small_plan(SHARP), [(4, 5, 3)] * 2, salt=1).save(made)
-    assert "this is not what was signed" in refusal_of(made, key, run)
+    assert "is not the file that was signed" in refusal_of(made, key, run)
 
 
 def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC))
-    moments = {"2099-12-31T23:59:59+00:00": None, "2100-01-01T00:00:00+00:00": "it has expired on 2100-01-01"}
+    moments = {"2099-12-31T23:59:59+00:00": None, "2100-01-01T00:00:00+00:00": "expired on 2100-01-01"}
     for moment, said in moments.items():
         monkeypatch.setattr(statement, "now", lambda moment=moment: datetime.fromisoformat(moment))
         if said is None:
@@ -335,7 +335,7 @@ def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(checks, "check", lying)
         statement.sign(made, key)
-    assert "what was signed does not follow from it" in refusal_of(made, key, run)
+    assert "does not agree with what was signed" in refusal_of(made, key, run)
     others: list[Any] = [
         {"_type": "else"},
         {},
@@ -345,7 +345,7 @@ def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pyt
     for other in others:
         place = statement.place_of(made)
         place.write_bytes(envelope.seal(json.dumps(other).encode(), keys.private(key)))
-        assert "it is signed, but" in refusal_of(made, key, run)
+        assert "is signed, but" in refusal_of(made, key, run)
 
 
 ODD: list[Any] = [None, 0, 1, "", "x", [], [[]], {}, {"a": 1}, math.inf, 10**400, "2100-13-45T00:00:00+00:00"]
@@ -402,7 +402,7 @@ def test_what_is_not_there(made: Path, key: Path, tmp_path: Path, run: Command) 
     assert "cannot be read" in refusal_of(made, key, run)
     statement.sign(made, key)
     made.unlink()
-    assert "there is no such release" in refusal_of(made, key, run)
+    assert "does not exist" in refusal_of(made, key, run)
     for date in ("tomorrow", "2001-01-01", "2100-13-01"):
         code, _, err = run("sign", made, "--key", key, "--expires", date)
         assert code == 1

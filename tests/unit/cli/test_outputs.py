@@ -46,9 +46,15 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
         (("encode", "-", "-o", "a.dipp", "--epsilon", "2"), "images: - is not a file, and pictures are read more than"),
         (("simulate", "-o", "-"), "output: must end in .png"),
         (("calibrate", EMBEDDED, "pictures", "-o", "-"), "output: cannot be the standard output"),
-        (("privatize", "pictures", "-", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
-        (("privatize", "pictures", "r.parquet", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
-        (("privatize", "pictures", "r.PNG", "--epsilon", "2"), "dst: a new folder of shards, or a name in .dipp"),
+        (("privatize", "pictures", "-", "--epsilon", "2"), "dst: must be a new folder of shards, or a name in .dipp"),
+        (
+            ("privatize", "pictures", "r.parquet", "--epsilon", "2"),
+            "dst: must be a new folder of shards, or a name in .dipp",
+        ),
+        (
+            ("privatize", "pictures", "r.PNG", "--epsilon", "2"),
+            "dst: must be a new folder of shards, or a name in .dipp",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_any_work(

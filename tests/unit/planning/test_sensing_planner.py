@@ -207,16 +207,16 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
     plans, budget = planner(), Budget.pure(4.0)
     for word, call in (
         (
-            "final_timestep: 0 is out of reach of ε = 4 per pixel; at least ",
+            "final_timestep: 0 is out of reach of ε = 4 per pixel; give at least ",
             lambda: plans.choose(budget, final_timestep=0),
         ),
-        ("bpp: 1e-06 is out of reach of ε = 4 per pixel; at least ", lambda: plans.choose(budget, bpp=1e-6)),
-        ("bpp: a number above 0 is needed, got nan", lambda: plans.choose(budget, bpp=math.nan)),
-        ("bpp: a number above 0 is needed, got '1'", lambda: plans.choose(budget, bpp="1")),  # type: ignore[arg-type]
-        ("final_timestep: a whole number from 0 to 999", lambda: plans.choose(budget, final_timestep=5000)),
-        ("final_timestep: a whole number from 0 to 999", lambda: plans.choose(budget, final_timestep=5.5)),  # type: ignore[arg-type]
-        ("final_timestep, bpp: at most one", lambda: plans.choose(budget, final_timestep=9, bpp=1.0)),
-        ("budget: give epsilon", lambda: plans.choose(None)),
+        ("bpp: 1e-06 is out of reach of ε = 4 per pixel; give at least ", lambda: plans.choose(budget, bpp=1e-6)),
+        ("bpp: must be a positive number, got nan", lambda: plans.choose(budget, bpp=math.nan)),
+        ("bpp: must be a positive number, got '1'", lambda: plans.choose(budget, bpp="1")),  # type: ignore[arg-type]
+        ("final_timestep: must be a whole number from 0 to 999", lambda: plans.choose(budget, final_timestep=5000)),
+        ("final_timestep: must be a whole number from 0 to 999", lambda: plans.choose(budget, final_timestep=5.5)),  # type: ignore[arg-type]
+        ("final_timestep, bpp: cannot both be given", lambda: plans.choose(budget, final_timestep=9, bpp=1.0)),
+        ("budget: is missing; give epsilon", lambda: plans.choose(None)),
         ("budget: ε = 0.0001 per pixel is too small for any step", lambda: plans.choose(Budget.pure(1e-4))),
     ):
         with pytest.raises(DippError) as error:
@@ -343,7 +343,7 @@ def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_table_without_residuals_gets_one_line() -> None:
     with pytest.raises(DippError) as error:
         preset("sharp").planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
-    assert str(error.value) == "calibration: made before there was sensing; make it anew with `dipp calibrate`"
+    assert str(error.value) == "calibration: has no residuals of sensing; make it anew with `dipp calibrate`"
 
 
 # Residuals.
@@ -509,7 +509,9 @@ def test_forged_numbers_are_caught(epsilon: float, bpp: float, factors: dict[str
             Certificate.of(other.plan, of_pixels(1024)).epsilon
             < 0.92 * Certificate.of(point.plan, of_pixels(1024)).epsilon
         )
-    with pytest.raises(DippError, match=r"^plan: the (gain .* of step \d+ does|clips do) not follow from") as error:
+    with pytest.raises(
+        DippError, match=r"^plan: has (in step \d+ a gain .*|clips) that do(es)? not follow from"
+    ) as error:
         check_gains(named(other, table), table)
     assert "\n" not in str(error.value)
 
