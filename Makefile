@@ -63,7 +63,7 @@ web/node_modules/.package-lock.json: web/package-lock.json
 
 # Every benchmark that needs neither a GPU nor data from elsewhere, cut down to a few minutes on two cores; JSON and
 # plots go to the folder $(BENCH). This shows that the benchmarks run, and lets two commits be compared on one machine.
-# The figures in docs/benchmarks.md are those of the full runs: its tables name the command of each.
+# The figures in docs/figures*.md are those of the full runs: docs/benchmarks.md names the command of each.
 bench: .venv/.test
 	mkdir -p $(BENCH)
 	$(BIN)/python benchmarks/scoring.py cpu --quick --out $(BENCH)/scoring-cpu.json

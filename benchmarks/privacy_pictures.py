@@ -1,6 +1,6 @@
 """What an ε per pixel looks like: pictures at ε = 1 … 256 beside plain noise, compressed losslessly, at the same ε.
 
-    python benchmarks/privacy_pictures.py MODEL IMAGES.npz --out docs/privacy.png --json benchmarks/results/privacy.json
+    python benchmarks/privacy_pictures.py MODEL IMAGES.npz --out privacy.png --json benchmarks/results/privacy.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); without names, it is the denoiser that ships with dipp on tiles
 of the sample pictures. MODEL is calibrated, or its table is named by --calibration. `--quick` stops at ε = 16.
