@@ -175,7 +175,7 @@ def test_a_picture_without_an_entry_is_not_released(tmp_path: Path) -> None:
     assert not (tmp_path / "strict").exists()
     made = dipp.privatize(source, tmp_path / "all", allow_none=True, **options)
     assert (made.facts["images"], made.facts["without_regions"], made.skipped) == (5, 4, ())
-    with pytest.raises(DippError, match="has no picture that can be used, the first because: no entry"):
+    with pytest.raises(DippError, match="has no picture that can be used, the first because: has no entry"):
         dipp.privatize(source, tmp_path / "none", **{**options, "regions": regions(tmp_path / "o.json", "other.jpg")})
     assert not (tmp_path / "none").exists()
 
@@ -392,12 +392,12 @@ def test_frames_with_a_gap(tmp_path: Path) -> None:
     options: dict[str, Any] = {"regions": declared, "fill": "grey", "odometer": False, "progress": False, "workers": 1}
     with pytest.raises(DippError, match="frames of a video"):
         dipp.privatize(source, tmp_path / "out", **options)
-    with pytest.raises(DippError, match=r"missing in 001\.png"):
+    with pytest.raises(DippError, match=r"lack 0 in 001\.png"):
         dipp.privatize(source, tmp_path / "out", gaps="refuse", **options)
     made = dipp.privatize(source, tmp_path / "out", gaps="cover", **options)
     assert made.facts["images"] == 3
     facts = Record.read(tmp_path / "out" / PICTURES / "001.png.record.json").facts
-    assert facts["regions"] == [{"kind": "face", "id": "0", "box": [5.0, 10.0, 64.0, 10.0]}]
+    assert facts["regions"] == [{"kind": "face", "id": "1", "box": [5.0, 10.0, 64.0, 10.0]}]
 
 
 def test_a_signed_release(tmp_path: Path, run: Command) -> None:

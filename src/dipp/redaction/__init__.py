@@ -2,22 +2,22 @@
 
 | module | what it is |
 |---|---|
-| `outlines`, `regions` | shapes and their pixels, rasterised outward; the regions of a picture |
-| `formats/` | files of regions, one module a format |
+| `outlines`, `regions` | shapes and the pixels that they touch; the regions of a picture |
+| `formats/` | readers of files of regions, one module for each format |
 | `tracks` | regions in the frames of a video, and gaps between them |
-| `hidden` | the one place where private values are dropped, with the proof |
+| `hidden` | the one function that drops private values, with the proof |
 | `jpeg/` | JPEG files as coefficients |
 | `raster`, `png`, `tiff` | pictures as whole numbers; PNG and TIFF without loss |
-| `others` | files that the readers of other projects decode |
-| `dicom` | DICOM files, of whose tags hardly one is kept |
-| `colour` | standard colour spaces instead of profiles |
+| `others` | files that Pillow and libheif decode |
+| `dicom` | DICOM files, which keep only the tags that decode them |
+| `colour` | standard colour spaces in the place of ICC profiles |
 | `crops`, `paint` | rectangles around regions, and what is painted in them |
 | `sources` | files as redaction sees them: open, drop, fill, write |
-| `answers` | regions with ε above 0: what they are as units, and what is made of their answers |
+| `answers` | regions with ε above 0: their units, their answers, and the picture that these show |
 | `charging` | redactions on the odometer, and what several of them leave hidden |
 | `record` | the record of a redaction, its certificate and its check |
-| `detect` | detectors of faces and of text, which belong to no promise |
-| `redact` | `redact`, for one picture |
+| `detect` | detectors of faces and of text, about which dipp promises nothing |
+| `redact` | `redact`, which redacts one picture |
 """
 
 from dipp.redaction.outlines import Box, Pixels, Polygon

@@ -1,12 +1,12 @@
-"""Regions with ε above 0: what they are as units, what is asked about them, and what is made of the answers.
+"""Regions with ε above 0: their units, the questions that they answer, and the picture that the answers show.
 
 1. The regions are painted without being read, as for ε = 0 (`sources`). The pixels of that file are public: the *base*.
-2. Each region is asked about what it shows beyond the base (`codec.asking`). This reads private pixels once.
-3. What was told is added to the base, and pasted into the file. Outside the regions, nothing changes by a bit.
+2. Each region answers questions about what it shows beyond the base (`codec.asking`). This reads private pixels once.
+3. The answers are added to the base, and pasted into the file. Outside the regions, nothing changes by a bit.
 
-A pixel belongs to a region if its cell meets it: in a JPEG, every pixel of the MCUs that the region meets. Its levels
-depend on the stored values of its own cell alone (`Source.levels`). So a change of a region's cells changes pixels of
-that region alone: the unit of the certificate is what was hidden.
+A pixel belongs to a region if the pixel's cell meets the region: in a JPEG, every pixel of the MCUs that the region
+meets. The levels of a pixel depend on the stored values of its own cell alone (`Source.levels`). So a change of a
+region's cells changes pixels of that region alone: the unit of the certificate is what was hidden.
 
 Regions with one id are one unit, and so are regions that share a cell: a change of one may change both.
 """
@@ -33,51 +33,74 @@ if TYPE_CHECKING:
 
 
 def unit_of(source: Source, placed: PlacedRegions, margin: Margin) -> Regions | None:
-    """Return the regions of a picture as a unit: a place for each; None if there are none."""
-    masks = [source.covered(source.cells(one.mask(margin))) for one in placed.each()]
+    """Return the unit of a picture's regions, with one place for each region; None if there are no regions.
+
+    Regions get the same number, and so pay together, if they have one id or share a cell.
+
+    Args:
+        source: The picture.
+        placed: Its regions.
+        margin: How far each region grows.
+    """
+    masks = [source.covered(source.cells(region.mask(margin))) for region in placed.each()]
     if not masks:
         return None
-    joined = [*range(len(masks))]
+    roots = [*range(len(masks))]  # of each region, the first region with which it forms a unit
     owner = np.full(masks[0].shape, -1, np.int64)
     first_of: dict[str, int] = {}
     for number, (region, mask) in enumerate(zip(placed.regions, masks, strict=True)):
-        met = {joined[other] for other in np.unique(owner[mask]).tolist() if other >= 0}
+        met = {roots[other] for other in np.unique(owner[mask]).tolist() if other >= 0}
         if region.id is not None:
-            met.add(joined[first_of.setdefault(region.id, number)])
+            met.add(roots[first_of.setdefault(region.id, number)])
         least = min(met | {number})
-        joined = [least if one in met or one == number else one for one in joined]
+        roots = [least if root in met or root == number else root for root in roots]
         owner[mask] = number
-    numbers = {root: at for at, root in enumerate(dict.fromkeys(joined))}
-    return Regions(tuple(Place.of(numbers[root], mask) for root, mask in zip(joined, masks, strict=True)))
+    numbers = {root: at for at, root in enumerate(dict.fromkeys(roots))}
+    return Regions(tuple(Place.of(numbers[root], mask) for root, mask in zip(roots, masks, strict=True)))
 
 
 def base_of(source: Source, cells: Mask, fill: Fill) -> Any:
-    """Return the public pixels (H, W, 3) of a picture whose regions were painted without reading them."""
+    """Return the public pixels (H, W, 3), uint8, of a picture whose hidden cells were painted without being read."""
     return open_source(source.redacted(cells, fill), accept_lossy=True).levels()
 
 
 def shown(denoiser: Denoiser, archive: Archive, base: Any) -> Fill:
-    """Return the fill that shows what the answers of an archive tell."""
+    """Return the fill that pastes the picture which the answers of an archive show.
+
+    Args:
+        denoiser: The denoiser whose words are the answers.
+        archive: The answers.
+        base: Public pixels (H, W, 3), to which the answers add.
+    """
     return Pasted(asking.decoded(denoiser, archive, base))
 
 
 def denoiser_of(fill: Fill, model: str, device: str) -> Denoiser:
-    """Return the denoiser whose words are asked by: the painter's own, if there is one."""
+    """Return the denoiser whose words are the candidates of questions: by default that of `fill`.
+
+    Args:
+        fill: What is painted in regions.
+        model: Folder or hub id of the denoiser to load for a fill without one.
+        device: Device for that denoiser.
+
+    Raises:
+        DippError: The denoiser has no words of 3 channels.
+    """
     from dipp import models
 
-    found = fill.denoiser if isinstance(fill, Painter) else models.load(model, device)
-    if found.books is None or found.channels != 3 or found.latents is not None:
+    denoiser = fill.denoiser if isinstance(fill, Painter) else models.load(model, device)
+    if denoiser.books is None or denoiser.channels != 3 or denoiser.latents is not None:
         raise DippError("model", f"must have words of 3 channels to ask regions, got {model}", "name another denoiser")
-    return found
+    return denoiser
 
 
 def spelt(archive: Archive) -> str:
-    """Return the answers as a record has them: the file of the archive without its surroundings, in base64."""
+    """Return the answers of an archive as text for a record: the file without the surroundings, in base64."""
     return base64.b64encode(asking.alone(archive).to_bytes()).decode()
 
 
 def read(text: str) -> Archive:
-    """Return the answers of a record."""
+    """Return the answers that `spelt` has written into a record; raise if the text is damaged."""
     try:
         return Archive.from_bytes(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:

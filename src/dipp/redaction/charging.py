@@ -1,7 +1,7 @@
-"""Redactions are charged to the odometer: what lies outside a region is released as it is.
+"""Charges of redactions on the odometer: what lies outside of the regions is released as it is.
 
-Two redactions of one picture with other regions leave hidden what both of them hide, and nothing else. So the odometer
-keeps the mask of every redaction, and tells a user who redacts a picture again what is left.
+Two redactions of one picture with different regions leave hidden what both of them hide, and nothing else. So the
+odometer keeps the mask of every redaction, and warns a user who redacts a picture again of what the two leave hidden.
 """
 
 from __future__ import annotations
@@ -27,37 +27,50 @@ COMMAND = "redact"
 
 @dataclass(frozen=True)
 class Remainder:
-    """What all releases of a picture without a certificate leave hidden."""
+    """What all redactions of a picture leave hidden."""
 
     releases: int
+    """Number of the redactions, and of other releases without a certificate."""
     pixels: int
-    """Pixels that every one of them hides."""
+    """Number of pixels that every one of these releases hides."""
     share: float
-    """Their share of the picture."""
+    """Share of the picture's pixels that every one hides, 0 to 1."""
 
 
 def charge(
     meter: Meter, name: str, content: bytes, source: Source, mask: Mask, asked: Certificate | None = None
 ) -> None:
-    """Charge the release of everything that a mask (H, W) does not hide; warn if earlier releases hid others.
+    """Charge the release of all pixels that a mask does not hide; warn if earlier releases hid different pixels.
 
-    `asked` is the certificate of what is told about the regions: a row of its own, with its finite ε.
+    Args:
+        meter: The odometer.
+        name: Name of the picture, for the warning.
+        content: File of the picture.
+        source: The picture, as it was opened.
+        mask: (H, W): which pixels are hidden.
+        asked: Certificate of the answers about the regions, which gets a row of its own; None for ε = 0.
     """
     meter.prepare()
-    made = row(meter, 0, name, content, source, mask)
-    different = differs(meter.odometer, made.picture, mask)
-    rows = [made]
+    outside = row(meter, 0, name, content, source, mask)
+    different = differs(meter.odometer, outside.picture, mask)
+    rows = [outside]
     if asked is not None:
-        rows.append(Charge(1, made.picture, asked.epsilon, asked.rho, made.name, asked.unit))
+        rows.append(Charge(1, outside.picture, asked.epsilon, asked.rho, outside.name, asked.unit))
     meter.charge(fresh_release(), COMMAND, rows)
     if different:
         LOGGER.warning(f"odometer: {name} was released before with other regions: {different}")
 
 
 def differs(odometer: Odometer, mark: bytes, mask: Mask) -> str:
-    """Return what a release that hides a mask (H, W) changes about what earlier ones hid, in words; empty for nothing.
+    """Return in words how the pixels that a new release hides differ from those that all earlier releases hid.
 
-    Two things can happen: what is hidden now was shown before, or what is shown now was hidden until now.
+    The text is empty if they do not differ. They do if pixels that are hidden now were shown before, or if pixels that
+    are shown now were hidden until now.
+
+    Args:
+        odometer: The odometer.
+        mark: The mark by which the odometer knows the picture.
+        mask: (H, W): which pixels the new release hides.
     """
     before, after = left(odometer, mark), left(odometer, mark, mask)
     if before is None or after is None:
@@ -76,8 +89,8 @@ def row(meter: Meter, number: int, name: str, content: bytes, source: Source, ma
     Args:
         meter: The odometer.
         number: Number of the picture in the release.
-        name: Its name, which is kept if names are kept.
-        content: Its file.
+        name: Name of the picture, which the odometer keeps only if it keeps names.
+        content: File of the picture.
         source: The picture, as it was opened.
         mask: The pixels that are hidden.
     """
@@ -86,12 +99,12 @@ def row(meter: Meter, number: int, name: str, content: bytes, source: Source, ma
 
 
 def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Remainder | None:
-    """Return what is still hidden of a picture; None if nothing of it was ever released without a certificate.
+    """Return what all redactions of a picture leave hidden; None if it was never released without a certificate.
 
     Args:
         odometer: The odometer.
-        mark: The mark by which the picture is known.
-        now: Pixels (H, W) that a release hides which is not charged yet; None if there is none.
+        mark: The mark by which the odometer knows the picture.
+        now: (H, W): which pixels a redaction hides that is not charged yet; None to leave it out.
     """
     rows = odometer.hidden(mark)
     if not rows:
@@ -106,18 +119,18 @@ def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Remainder 
 
 
 def packed(mask: Mask) -> bytes:
-    """Return a mask (H, W) as the odometer keeps it."""
+    """Return a mask (H, W) as compressed bytes, for the odometer."""
     return zlib.compress(json.dumps([*mask.shape, runs(mask)]).encode())
 
 
 def unpacked(row: bytes) -> Mask:
-    """Return a mask that `packed` has packed."""
+    """Return the mask (H, W) that `packed` has packed."""
     height, width, lengths = json.loads(zlib.decompress(row))
     return mask_of_runs(lengths, height, width)
 
 
 def _known_by(content: bytes, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """Return the values by which `dipp encode` knows the picture too; its own, where encode does not read the file."""
+    """Return the values that identify a picture: those of `dipp encode`, or the file's own if encode cannot read it."""
     try:
         return pictures.known_by(content)
     except DippError:

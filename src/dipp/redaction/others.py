@@ -1,6 +1,6 @@
-"""Files that other programs' readers decode: TIFF, WebP, AVIF and JPEG 2000 by Pillow, HEIC by libheif.
+"""Files that other projects decode: TIFF, WebP, AVIF and JPEG 2000 by Pillow, HEIC by libheif.
 
-Of several pages or frames, the first is read. HEIC needs the extra `[heic]`: the package pi-heif, which decodes only
+Only the first page or frame of a file is read. HEIC needs the extra `[heic]`: the package pi-heif, which decodes only
 (LGPL).
 """
 
@@ -24,7 +24,7 @@ from dipp.redaction.raster import Raster
 from dipp.redaction.regions import stored
 
 HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
-"""Brands of files in HEIC; those of AVIF are others."""
+"""Brands at the beginning of HEIC files."""
 
 
 def is_lossy_webp(content: bytes) -> bool:
@@ -41,7 +41,7 @@ def is_lossy_webp(content: bytes) -> bool:
 
 
 def _opened(content: bytes, kind: str) -> Image.Image:
-    """Return a file opened by Pillow's reader of one kind, with a size that is allowed."""
+    """Return a file opened by one of Pillow's readers; raise if it is damaged or too large."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -57,15 +57,20 @@ def _opened(content: bytes, kind: str) -> Image.Image:
 def require_one_orientation(content: bytes, kind: str, turned: int) -> None:
     """Raise if programs disagree on how a picture is turned.
 
-    Where EXIF data say nothing, some programs turn it by XMP data, or by EXIF data that are stored as text, and others
-    do not. Boxes that were drawn in one of them would lie elsewhere in the other.
+    If EXIF data state no orientation, some programs turn a picture by XMP data, or by EXIF data that are stored as
+    text, and others do not turn it. Boxes that were drawn in one program would lie elsewhere in another.
+
+    Args:
+        content: The file.
+        kind: Its format, by Pillow's name.
+        turned: The orientation that EXIF data state, 1 to 8; 1 if they state nothing.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with Image.open(io.BytesIO(content), formats=[kind]) as image:
                 other = image.getexif().get(0x0112, 1)
-        except Exception:  # then such a program does not show the picture
+        except Exception:  # a program that reads like Pillow does not show the picture
             return
     if other in range(2, 9) and other != turned:
         raise DippError(
@@ -77,7 +82,12 @@ def require_one_orientation(content: bytes, kind: str, turned: int) -> None:
 
 
 def of_pillow(content: bytes, kind: str) -> Raster:
-    """Return a picture of 8 bits, or grey of 16, that Pillow reads without changing its values."""
+    """Return a picture of 8 bits, or a grey one of 16 bits, which Pillow reads without changing values.
+
+    Args:
+        content: The file.
+        kind: Its format, by Pillow's name.
+    """
     image = _opened(content, kind)
     turned = orientation(image.info["exif"].removeprefix(b"Exif\0\0")) if image.info.get("exif") else 1
     require_one_orientation(content, kind, turned)
@@ -85,17 +95,18 @@ def of_pillow(content: bytes, kind: str) -> Raster:
 
 
 def of_webp(content: bytes) -> Raster:
-    """Return the picture of a WebP file, with black for colours that are wholly transparent.
+    """Return the picture of a WebP file, with black in the place of wholly transparent colours.
 
-    Encoders choose those by the pixels around them, to save bytes: outside a region they would tell of it.
+    Encoders choose the colours of transparent pixels by the pixels around them, to save bytes. So outside a region,
+    those colours could tell of it.
     """
-    found = of_pillow(content, "WEBP")
-    seen = found.values[..., -1:] > 0 if found.alpha else np.True_
-    return replace(found, values=np.where(seen, found.values, np.uint8(0)))
+    picture = of_pillow(content, "WEBP")
+    visible = picture.values[..., -1:] > 0 if picture.alpha else np.True_
+    return replace(picture, values=np.where(visible, picture.values, np.uint8(0)))
 
 
 def _values(image: Image.Image) -> NDArray[Any]:
-    """Return the numbers (H, W, C) of an opened file."""
+    """Return the values (H, W, C) of an opened file, uint8 or uint16."""
     modes = {"1": "L", "P": "RGBA" if image.has_transparency_data else "RGB"}
     if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I;16B", "I;16L", "I;16N"):
         raise DippError("image", f"must be grey or RGB of 8 or 16 bits, got {image.mode}", "save it as PNG")
@@ -122,10 +133,10 @@ def of_tiff(content: bytes) -> tuple[Raster, bool]:
 
 
 def of_heif(content: bytes) -> Raster:
-    """Return the primary picture of a HEIC file, turned as it is shown.
+    """Return the primary picture of a HEIC file, turned as viewers show it.
 
     Raises:
-        DippError: The reader is missing, or the file is damaged.
+        DippError: The package pi-heif is missing, or the file is damaged.
     """
     try:
         import pi_heif
@@ -134,8 +145,8 @@ def of_heif(content: bytes) -> Raster:
             "image", "is HEIC, which needs pi-heif", 'in a checkout of dipp, pip install ".[heic]"'
         ) from None
     try:
-        found = pi_heif.open_heif(content)
-        primary = found[found.primary_index]
+        pictures = pi_heif.open_heif(content)
+        primary = pictures[pictures.primary_index]
         width, height = primary.size
         if not 0 < width * height <= MAX_PICTURE:
             raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
@@ -144,7 +155,7 @@ def of_heif(content: bytes) -> Raster:
         raise
     except Exception:  # every file has its own ways to be damaged
         raise DippError("image", "is not a whole HEIC file", "get it again") from None
-    return Raster(_values(image), 1, primary.info.get("icc_profile") or b"", len(found) > 1)
+    return Raster(_values(image), 1, primary.info.get("icc_profile") or b"", len(pictures) > 1)
 
 
 def _has_others(image: Image.Image) -> bool:
@@ -153,8 +164,8 @@ def _has_others(image: Image.Image) -> bool:
 
 
 def webp(picture: Raster) -> bytes:
-    """Return the one lossless WebP file for a picture."""
-    made = io.BytesIO()
+    """Return the lossless WebP file of a picture, which is the same for the same picture."""
+    file = io.BytesIO()
     channels = {1: [0, 0, 0], 2: [0, 0, 0, 1]}.get(picture.values.shape[2])
     values = picture.values if channels is None else picture.values[..., channels]
     options: dict[str, Any] = {"lossless": True, "quality": 75, "method": 4, "exact": True}
@@ -162,8 +173,8 @@ def webp(picture: Raster) -> bytes:
         options["exif"] = b"Exif\0\0" + exif_of(picture.orientation)
     if picture.profile:
         options["icc_profile"] = picture.profile
-    Image.fromarray(values).save(made, "WEBP", **options)
-    return made.getvalue()
+    Image.fromarray(values).save(file, "WEBP", **options)
+    return file.getvalue()
 
 
 Recognise = Callable[[bytes], bool]
@@ -177,4 +188,4 @@ LOSSY: tuple[tuple[str, Recognise, Read], ...] = (
         lambda content: of_pillow(content, "JPEG2000"),
     ),
 )
-"""Formats that mix pixels over the whole picture: name, how a file is recognised, and its reader."""
+"""Lossy formats that mix pixels over the whole picture: name, function that recognises a file, and reader."""

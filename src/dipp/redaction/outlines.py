@@ -1,9 +1,9 @@
 """Outlines of regions, and the pixels that they touch.
 
 Coordinates are continuous, from the top left corner: the pixel in column x and row y is the square from (x, y) to
-(x + 1, y + 1). **Regions are rasterised outward**: every pixel that shares a point of its inside with a box, or any
-point with a polygon, is hidden, and so is everything that a polygon's outline encloses, however it crosses itself. A
-margin grows this further.
+(x + 1, y + 1). **Regions are rasterised outward**: a pixel is hidden if its inside overlaps a box, or if it touches a
+polygon at any point, even at its border. Everything that the outline of a polygon encloses is hidden too, even if the
+outline crosses itself. A margin grows the region further.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from dipp.models.denoiser import MAX_PICTURE
 Mask = NDArray[np.bool_]
 
 LARGEST = 1e9
-"""Largest magnitude of a coordinate: a larger one is a mistake."""
+"""Largest magnitude of a coordinate; a larger number is taken for a mistake."""
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How far regions grow: pixels, and a share of the region's own width and height."""
+    """How far regions grow on each side: a number of pixels, plus a share of the region's own width and height."""
 
     pixels: float = 0.0
     share: float = 0.0
 
     @classmethod
     def parse(cls, text: str | float) -> Margin:
-        """Read a margin: a number of pixels, or a percentage of a region's width and height such as "10%"."""
+        """Return the margin that a text states: a number of pixels, or a percentage of the region such as "10%"."""
         words = str(text).strip()
         try:
             number = float(words.removesuffix("%"))
@@ -46,7 +46,7 @@ class Margin:
         return cls(share=number / 100) if words.endswith("%") else cls(pixels=number)
 
     def of(self, width: float, height: float) -> tuple[float, float]:
-        """Return the margin in pixels, horizontally and vertically, of a region of this size."""
+        """Return by how many pixels a region of this size grows, horizontally and vertically."""
         return self.pixels + self.share * width, self.pixels + self.share * height
 
 
@@ -55,24 +55,28 @@ class Outline(ABC):
 
     @abstractmethod
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return left, top, right and bottom."""
+        """Return the left, top, right and bottom edges of the outline."""
 
     @abstractmethod
     def scaled(self, width: float, height: float) -> Outline:
-        """Return the outline with coordinates multiplied by a width and a height."""
+        """Return the outline with its coordinates multiplied by a width and a height."""
 
     @abstractmethod
     def fill(self, mask: Mask, margin: Margin) -> None:
-        """Set every pixel (H, W) that the outline grown by a margin touches."""
+        """Set every pixel of a mask (H, W) that the outline touches after it has grown by a margin.
+
+        Raises:
+            DippError: The outline contains no pixel of the mask, or is far larger than the mask.
+        """
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return the outline as our own JSON has it."""
+        """Return the outline as it is written in dipp's own JSON."""
 
 
 @dataclass(frozen=True)
 class Box(Outline):
-    """A rectangle along the axes."""
+    """A rectangle whose sides are horizontal and vertical."""
 
     left: float
     top: float
@@ -86,11 +90,11 @@ class Box(Outline):
             raise DippError("regions", f"must not contain an empty box, got {size}", "give it an area, or leave it out")
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return left, top, right and bottom."""
+        """Return the left, top, right and bottom edges of the outline."""
         return self.left, self.top, self.right, self.bottom
 
     def scaled(self, width: float, height: float) -> Box:
-        """Return the box with coordinates multiplied by a width and a height."""
+        """Return the box with its coordinates multiplied by a width and a height."""
         return Box(self.left * width, self.top * height, self.right * width, self.bottom * height)
 
     def fill(self, mask: Mask, margin: Margin) -> None:
@@ -101,7 +105,7 @@ class Box(Outline):
         mask[rows, columns] = True
 
     def facts(self) -> dict[str, Any]:
-        """Return left, top, width and height as our own JSON; the four edges where rounding would move one."""
+        """Return left, top, width and height for dipp's own JSON, or the four edges if rounding would move an edge."""
         width, height = self.right - self.left, self.bottom - self.top
         if (self.left + width, self.top + height) == (self.right, self.bottom):
             return {"box": [self.left, self.top, width, height]}
@@ -110,7 +114,7 @@ class Box(Outline):
 
 @dataclass(frozen=True)
 class Polygon(Outline):
-    """A closed polygon; everything that its outline encloses belongs to it."""
+    """A closed polygon, with everything that its outline encloses."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -120,16 +124,16 @@ class Polygon(Outline):
             raise DippError("regions", f"must give a polygon 3 points or more, got {len(self.points)}")
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return left, top, right and bottom."""
+        """Return the left, top, right and bottom edges of the outline."""
         across, down = zip(*self.points, strict=True)
         return min(across), min(down), max(across), max(down)
 
     def scaled(self, width: float, height: float) -> Polygon:
-        """Return the polygon with coordinates multiplied by a width and a height."""
+        """Return the polygon with its coordinates multiplied by a width and a height."""
         return Polygon(tuple((x * width, y * height) for x, y in self.points))
 
     def fill(self, mask: Mask, margin: Margin) -> None:
-        """Set every pixel that the polygon touches, grown by a margin of whole pixels."""
+        """Set every pixel that the polygon touches, after it has grown by a margin of whole pixels."""
         left, top, right, bottom = self.bounds()
         across, down = (math.ceil(side) for side in margin.of(right - left, bottom - top))
         first_row, first_column = math.floor(top) - 1, math.floor(left) - 1
@@ -143,13 +147,13 @@ class Polygon(Outline):
         _place(mask, _enclosed(own), first_row, first_column, across, down)
 
     def facts(self) -> dict[str, Any]:
-        """Return the points, as our own JSON has them."""
+        """Return the points for dipp's own JSON."""
         return {"polygon": [list(point) for point in self.points]}
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels(Outline):
-    """A mask: single pixels, whose top left corner lies somewhere in the picture."""
+    """A mask: an array of pixels, and the position of its top left corner in the picture."""
 
     inside: Mask
     left: int = 0
@@ -161,7 +165,7 @@ class Pixels(Outline):
             raise DippError("regions", "must not contain an empty mask", "give it pixels, or leave it out")
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """Return left, top, right and bottom of its pixels."""
+        """Return the left, top, right and bottom edges of the pixels that are set."""
         rows, columns = np.flatnonzero(self.inside.any(axis=1)), np.flatnonzero(self.inside.any(axis=0))
         return (
             float(self.left + columns[0]),
@@ -171,7 +175,7 @@ class Pixels(Outline):
         )
 
     def scaled(self, width: float, height: float) -> Pixels:
-        """Raise: a mask is made of the pixels of one size."""
+        """Raise an error, because a mask has pixels of one size and cannot be scaled."""
         raise DippError(
             "regions",
             f"must not contain a mask in shares of width and height ({width:g}×{height:g})",
@@ -179,19 +183,19 @@ class Pixels(Outline):
         )
 
     def fill(self, mask: Mask, margin: Margin) -> None:
-        """Set its pixels, grown by a margin of whole pixels."""
+        """Set the pixels of the region in a mask, after the region has grown by a margin of whole pixels."""
         left, top, right, bottom = self.bounds()
         across, down = (math.ceil(side) for side in margin.of(right - left, bottom - top))
         _place(mask, self.inside, self.top, self.left, across, down)
 
     def facts(self) -> dict[str, Any]:
-        """Return size, corner and run lengths, as our own JSON has them."""
+        """Return the size, corner and run lengths for dipp's own JSON."""
         height, width = self.inside.shape
         return {"mask": {"size": [width, height], "corner": [self.left, self.top], "runs": runs(self.inside)}}
 
 
 def runs(mask: Mask) -> list[int]:
-    """Return the lengths of runs of a mask, row by row, beginning with pixels outside."""
+    """Return the lengths of the alternating runs of a mask, row by row; the first run is of pixels that are not set."""
     flat = mask.reshape(-1)
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], changes, [flat.size]])).tolist()
@@ -199,7 +203,7 @@ def runs(mask: Mask) -> list[int]:
 
 
 def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bool = False) -> Mask:
-    """Return the mask (height, width) of run lengths, row by row or column by column."""
+    """Return the mask (height, width) of run lengths, row by row or column by column; the first run is not set."""
     counts = list(lengths)
     if height * width > MAX_PICTURE:
         raise DippError(
@@ -214,6 +218,7 @@ def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bo
 
 
 def _require_numbers(numbers: Iterable[float]) -> None:
+    """Raise if a coordinate is not a number, or is too large."""
     for number in numbers:
         if not abs(number) <= LARGEST:
             raise DippError(
@@ -222,7 +227,7 @@ def _require_numbers(numbers: Iterable[float]) -> None:
 
 
 def _touch(mask: Mask, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Set every pixel that a segment touches, even with its border alone."""
+    """Set every pixel that a line segment touches, even if it touches only the border of the pixel."""
     (x0, y0), (x1, y1) = sorted((start, end), key=lambda point: point[1])
     rows = np.arange(math.ceil(y0) - 1, math.floor(y1) + 1)
     if y0 == y1:
@@ -238,7 +243,7 @@ def _touch(mask: Mask, start: tuple[float, float], end: tuple[float, float]) -> 
 
 
 def _enclosed(outline: Mask) -> Mask:
-    """Return a closed outline with everything that it encloses."""
+    """Return the pixels of a closed outline together with all pixels that it encloses."""
     from scipy import ndimage
 
     filled: Mask = ndimage.binary_fill_holes(outline)
@@ -246,10 +251,13 @@ def _enclosed(outline: Mask) -> Mask:
 
 
 def _place(mask: Mask, own: Mask, top: int, left: int, across: int, down: int) -> None:
-    """Set the pixels of a mask of its own, grown by a margin, in the mask of a picture; raise if there are none."""
+    """Set the pixels of a small mask, grown by a margin, in the mask of a picture; raise if all lie outside.
+
+    `top` and `left` are the position of the small mask in the picture, `down` and `across` the margin in pixels.
+    """
     from scipy import ndimage
 
-    # Whatever a larger margin would reach lies outside the picture.
+    # A larger margin would reach only pixels outside the picture.
     down = min(down, abs(top) + len(own) + mask.shape[0])
     across = min(across, abs(left) + own.shape[1] + mask.shape[1])
     grown = np.pad(own, ((down, down), (across, across)))

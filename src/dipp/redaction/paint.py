@@ -1,18 +1,18 @@
-"""What is painted in the place of a region: grey, black, or what the surroundings suggest.
+"""Fills of regions: grey, black, or what the surroundings suggest.
 
-A `Fill` takes a picture without its hidden pixels and gives one with pixels there:
+A `Fill` is a function that takes a picture without its hidden pixels and returns it with other pixels in their place:
 
-    (known pixels (H, W, C) in [−1, 1], with zeros where nothing is known; mask of what is not known; rows and columns)
-    → pixels
+    (known pixels (H, W, C) in [−1, 1], zero where they are hidden; mask (H, W) of hidden pixels; rows and columns)
+    → pixels (H, W, C)
 
-It reads nothing else, and it is deterministic: equal surroundings are painted alike. It is called on a crop around each
-region (`crops`), whose rows and columns of the picture it is told. `Pasted` takes pixels from another picture.
+It reads nothing else, and it is deterministic: equal surroundings get equal paint. It is called for a crop around each
+region (`crops`), with the rows and columns of that crop in the picture. `Pasted` takes pixels from another picture.
 
-**Surroundings** (`Painter`). The denoiser is told the surroundings as exactly known, and the harmonic interpolation
+**Surroundings** (`Painter`). The denoiser gets the surroundings as exactly known, and the harmonic interpolation
 (`smooth`) as an estimate of the rest. Its expected picture is mixed with the interpolation, which is hard to beat in
-sky and on paper: how well it does is tried on a band of known pixels around the region (`missed`). A denoiser without
-maps of precision is told one SNR for all, and paints little more than the interpolation. What is expected is smooth,
-which shows beside a photograph: at the end, the painting gets grain as strong as that of the surroundings (`grain`).
+sky and on paper: its error is measured on a band of known pixels around the region (`missed`). A denoiser without
+maps of precision gets one SNR for all pixels, and paints little more than the interpolation. An expected picture is
+smooth, which shows beside a photograph. So the painting gets grain as strong as that of the surroundings (`grain`).
 """
 
 from __future__ import annotations
@@ -38,48 +38,48 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 Signal = NDArray[np.float32]
-"""(H, W, C) in [−1, 1]."""
+"""Pixels (H, W, C) in [−1, 1], float32."""
 Part = tuple[slice, slice]
 """Rows and columns of a picture; a part of a JPEG may go beyond its edges, to the end of the last MCU."""
 Fill = Callable[[Signal, Mask, Part], Signal]
 
 BAND = 8
-"""Pixels of the band around a region on which the interpolation is tried."""
+"""Width in pixels of the band around a region on which the interpolation is tried."""
 PRECISIONS = (8.0, 200.0)
-"""Least and largest precision of the interpolation that the denoiser is told: one over its mean squared error."""
+"""Least and largest precision of the interpolation that the denoiser gets: 1 / mean squared error."""
 MOST = 0.75
-"""Share of the band that errs less than what counts as its error."""
+"""Quantile of the squared errors on the band that is taken as the error of the interpolation."""
 FLOOR = 5e-4
-"""Error of the interpolation on the band at which it is mixed half and half: of three grey levels, squared."""
+"""Squared error of the interpolation at which it gets half of the mixture: that of about three grey levels."""
 FLATTEST = 0.1
-"""Share of the known pixels by which grain is measured: those that differ least from the mean of their nine."""
+"""Share of the known pixels by which grain is measured: those that differ least from the mean of their 3×3."""
 GRAIN = 7.96 / math.sqrt(8 / 9)
-"""Deviation of white noise in which that share of the pixels differ by less than 1 from the mean of their nine."""
+"""Deviation of white noise in which the share `FLATTEST` of pixels differ by at most 1 from the mean of their 3×3."""
 SWEEPS = 12
-"""Sweeps of the harmonic interpolation, on each level."""
+"""Number of sweeps of the harmonic interpolation on each level."""
 SEED = bytes(randomness.SEED_BYTES)
 """Seed of the noise, which is the same for every picture."""
 
 
 def grey(known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG001
-    """Return the picture with mid-grey where nothing is known."""
+    """Return the picture with mid-grey in its unknown pixels."""
     return np.where(unknown[..., None], np.float32(0), known)
 
 
 def black(known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG001
-    """Return the picture with black where nothing is known."""
+    """Return the picture with black in its unknown pixels."""
     return np.where(unknown[..., None], np.float32(-1), known)
 
 
 @dataclass(frozen=True, eq=False)
 class Pasted:
-    """The fill that takes pixels from a public picture of the same size: one that was made of answers."""
+    """The fill that takes pixels from a public picture of the same size, which shows answers about regions."""
 
     picture: NDArray[np.uint8] = field(repr=False)
-    """(H, W, 3); its channels are equal if the surroundings are grey."""
+    """Public picture, (H, W, 3); its channels are equal if the surroundings are grey."""
 
     def __call__(self, known: Signal, unknown: Mask, part: Part) -> Signal:
-        """Return the picture with the pixels of the other one where nothing is known."""
+        """Return the picture with pixels of the public picture in its unknown pixels."""
         own = self.picture[part][..., : known.shape[2]].astype(np.float32) / np.float32(127.5) - 1
         beyond = [(0, known.shape[axis] - own.shape[axis]) for axis in (0, 1)]
         return np.where(unknown[..., None], np.pad(own, (*beyond, (0, 0)), "edge"), known)
@@ -92,23 +92,31 @@ class Painter:
     denoiser: Denoiser
 
     def __call__(self, known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG002
-        """Return the picture with what the surroundings suggest where nothing is known, and with their grain."""
+        """Return the picture with painted unknown pixels, which have the grain of the surroundings."""
         return grain(self.plain(known, unknown), unknown)
 
     def plain(self, known: Signal, unknown: Mask) -> Signal:
-        """Return the picture with what the surroundings suggest where nothing is known."""
+        """Return the picture with painted unknown pixels, without grain.
+
+        Args:
+            known: The picture, zero in its unknown pixels; one or three channels.
+            unknown: (H, W): which pixels are unknown.
+        """
         grey = known.shape[2] == 1
         if unknown.all():
             return known
         colours = known.repeat(3, axis=2) if grey else known
         plain, error = smooth(colours, unknown), missed(colours, unknown)
         share = np.float32(error**2 / (error**2 + FLOOR**2))
-        found = self._expected(colours, unknown, plain, 1 / max(error, 1e-9))
-        painted = np.where(unknown[..., None], share * found + (1 - share) * plain, colours)
+        expected = self._expected(colours, unknown, plain, 1 / max(error, 1e-9))
+        painted = np.where(unknown[..., None], share * expected + (1 - share) * plain, colours)
         return painted.mean(axis=2, keepdims=True) if grey else painted
 
     def _expected(self, known: Signal, unknown: Mask, plain: Signal, precision: float) -> Signal:
-        """Return the denoiser's expected picture of known pixels, and of an interpolation of the others."""
+        """Return the denoiser's expected picture, given the known pixels and an interpolation of the others.
+
+        `precision` is 1 / mean squared error of the interpolation.
+        """
 
         def batch(values: Signal) -> Array:
             return self.denoiser.placed(np.ascontiguousarray(values.transpose(2, 0, 1)[None]))
@@ -120,15 +128,19 @@ class Painter:
             batch(plain * missing),
             batch(np.float32(np.clip(precision, *PRECISIONS)) * missing),
         )
-        found: Signal = host(self.denoiser.predict(evidence)[0]).transpose(1, 2, 0)
-        return found
+        expected: Signal = host(self.denoiser.predict(evidence)[0]).transpose(1, 2, 0)
+        return expected
 
 
 def missed(known: Signal, unknown: Mask) -> float:
-    """Return the squared error that the interpolation exceeds at a quarter of a band of known pixels around a region.
+    """Return the upper quartile of the squared error of the interpolation on a band of known pixels around a region.
 
-    The band is hidden together with the region for this; without a band, the error is 1. By the quarter, lines of text
-    beside a region leave its paper plain.
+    The band is hidden together with the region for this test; without a band, the error is 1. Thanks to the quartile,
+    lines of text beside a region leave its paper plain.
+
+    Args:
+        known: The picture, (H, W, C).
+        unknown: (H, W): which pixels are unknown.
     """
     from scipy import ndimage
 
@@ -136,15 +148,19 @@ def missed(known: Signal, unknown: Mask) -> float:
     band = hidden & ~unknown
     if not band.any() or hidden.all():
         return 1.0
-    found = smooth(np.where(hidden[..., None], np.float32(0), known), hidden)
-    return float(np.quantile(np.square(found - known)[band].mean(axis=1), MOST))
+    guess = smooth(np.where(hidden[..., None], np.float32(0), known), hidden)
+    return float(np.quantile(np.square(guess - known)[band].mean(axis=1), MOST))
 
 
 def grain(picture: Signal, unknown: Mask) -> Signal:
     """Return a picture with grain in its unknown pixels: grey noise of a fixed seed, as strong as around them.
 
-    How strong follows from the tenth of the known pixels that differ least from the mean of their nine: edges and
-    textures hardly move it, and it is 0 for drawings and clean paper.
+    The strength follows from the tenth of the known pixels that differ least from the mean of their 3×3 pixels. Edges
+    and textures hardly change it, and it is 0 for drawings and clean paper.
+
+    Args:
+        picture: The painted picture, (H, W, C).
+        unknown: (H, W): which pixels were painted.
     """
     luma = picture.mean(axis=2)
     clear = np.pad(~unknown, 1)
@@ -162,7 +178,7 @@ def grain(picture: Signal, unknown: Mask) -> Signal:
 
 
 def halved(known: Signal, unknown: Mask) -> tuple[Signal, Mask]:
-    """Return means of the known pixels of 2×2 squares, and the squares in which none is known."""
+    """Return the mean of the known pixels in each 2×2 square, and the mask of squares without a known pixel."""
     height, width = unknown.shape
     pad = ((0, height % 2), (0, width % 2))
     weight = np.pad(~unknown, pad).astype(np.float32)
@@ -173,7 +189,7 @@ def halved(known: Signal, unknown: Mask) -> tuple[Signal, Mask]:
 
 
 def doubled(picture: Signal, shape: tuple[int, ...]) -> Signal:
-    """Return a picture of twice the size, by linear interpolation, cut to a shape."""
+    """Return a picture scaled to twice its size by linear interpolation, and cut to a shape (H, W, …)."""
     for axis in (0, 1):
         length = picture.shape[axis]
         places = (np.arange(2 * length) - 0.5) / 2
@@ -186,9 +202,13 @@ def doubled(picture: Signal, shape: tuple[int, ...]) -> Signal:
 
 
 def smooth(known: Signal, unknown: Mask) -> Signal:
-    """Return the picture with a harmonic interpolation of the known pixels: each unknown one is the mean of its four.
+    """Return the picture with a harmonic interpolation: each unknown pixel is near the mean of its four neighbours.
 
-    Solved from the coarsest squares to the finest, with a few sweeps on each.
+    It is solved on ever finer grids, with a few sweeps on each.
+
+    Args:
+        known: The picture, (H, W, C).
+        unknown: (H, W): which pixels are unknown.
     """
     if not unknown.any() or min(unknown.shape) < 4:
         mean = known[~unknown].mean(axis=0) if (~unknown).any() else np.zeros(known.shape[2], np.float32)
@@ -208,7 +228,7 @@ def smooth(known: Signal, unknown: Mask) -> Signal:
 
 @functools.cache
 def _painter(model: str, device: str) -> Painter:
-    """Return the painter with a denoiser, loaded once."""
+    """Return the painter with a denoiser, which is loaded once for each model and device."""
     from dipp import models
 
     loaded = models.load(model, device)
@@ -228,7 +248,16 @@ NAMES = (PAINT, *PLAIN)
 
 
 def fill(name: str, model: str, device: str) -> Fill:
-    """Return a fill by its name."""
+    """Return a fill by its name.
+
+    Args:
+        name: paint, grey or black.
+        model: Folder or hub id of the denoiser that paints.
+        device: Device of that denoiser.
+
+    Raises:
+        DippError: There is no such fill, or the denoiser cannot paint.
+    """
     if name in PLAIN:
         return PLAIN[name]
     if name != PAINT:

@@ -1,8 +1,8 @@
 """PNG files as whole numbers of 8 or 16 bits: read without loss, and written in one fixed way.
 
-Of a file, only what decides the numbers is read: header, palette, transparency, data; and, from other chunks, the EXIF
-orientation and the colour profile. Of an animation, that is its still picture. A palette may have been computed from
-the whole picture, so pictures with one become RGB. Pillow is not used because it cuts colour of 16 bits to 8.
+Only chunks that decide the numbers are read: header, palette, transparency and data. From other chunks, only the EXIF
+orientation and the colour profile are read. An animation gives its still picture. A palette may have been computed
+from the whole picture, so pictures with a palette become RGB. Pillow is not used, because it cuts 16-bit colour to 8.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ CHANNELS = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGBA: 4}
 DEPTHS = {GREY: (1, 2, 4, 8, 16), RGB: (8, 16), PALETTE: (1, 2, 4, 8), GREY_ALPHA: (8, 16), RGBA: (8, 16)}
 KINDS = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 PASSES = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
-"""Passes of Adam7: first row and column, steps of rows and columns."""
+"""Passes of the interlacing Adam7: first row and column, and steps between rows and columns."""
 LEVEL = 6
-"""Level of compression by zlib."""
+"""Compression level of zlib."""
 SRGB, OTHER = b"\1\x0d\0\1", b"no profile"
-"""Colours as the chunk cICP states them: those of sRGB; and what stands for any others, which is no ICC profile."""
+"""Content of the chunk cICP for sRGB; and a value for all other colours, which is not a valid ICC profile."""
 USUAL = {
     b"gAMA": (45455).to_bytes(4, "big"),
     b"cHRM": b"".join(value.to_bytes(4, "big") for value in (31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)),
 }
-"""The gamma and the primaries that stand for sRGB."""
+"""Content of the chunks of gamma and primaries that stand for sRGB."""
 
 Values = NDArray[Any]
 
 
 def _damaged() -> DippError:
+    """Return the error about a file that is not a whole PNG."""
     return DippError("image", "is not a whole PNG", "get it again")
 
 
@@ -73,7 +74,7 @@ def read(content: bytes) -> Raster:
 
 
 def _profile(chunks: dict[bytes, bytes]) -> bytes:
-    """Return the ICC profile of a file; empty for none. Colours that are stated in another way count as `OTHER`."""
+    """Return the ICC profile of a file: empty for sRGB, and `OTHER` for colours that are stated in another way."""
     if (told := chunks.get(b"cICP")) is not None:
         return b"" if told == SRGB else OTHER
     if b"iCCP" not in chunks and b"sRGB" not in chunks:
@@ -87,6 +88,7 @@ def _profile(chunks: dict[bytes, bytes]) -> bytes:
 
 
 def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the name and the content of each chunk before the end; raise if a checksum is wrong."""
     place = len(SIGNATURE)
     while True:
         length, name = int.from_bytes(content[place : place + 4], "big"), content[place + 4 : place + 8]
@@ -101,7 +103,7 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _values(packed: bytes, width: int, height: int, depth: int, kind: int, interlaced: bool) -> Values:
-    """Return the numbers (H, W, C) of a file as they are stored."""
+    """Return the stored numbers (H, W, C) of a file, from its packed data."""
     channels = CHANNELS[kind]
     passes = PASSES if interlaced else ((0, 0, 1, 1),)
     shapes = [(-(-(height - top) // down), -(-(width - left) // across)) for top, left, down, across in passes]
@@ -127,7 +129,7 @@ def _values(packed: bytes, width: int, height: int, depth: int, kind: int, inter
 
 
 def _unpacked(lines: NDArray[np.uint8], columns: int, channels: int, depth: int) -> Values:
-    """Return the numbers (rows, columns, channels) of unfiltered lines."""
+    """Return the numbers (rows, columns, channels) in the bytes of unfiltered lines."""
     if depth == 16:
         return lines.view(">u2").reshape(len(lines), columns, channels)
     if depth == 8:
@@ -138,7 +140,7 @@ def _unpacked(lines: NDArray[np.uint8], columns: int, channels: int, depth: int)
 
 
 def _coloured(values: Values, depth: int, kind: int, chunks: dict[bytes, bytes]) -> Values:
-    """Return numbers of 8 or 16 bits, with alpha where something is transparent."""
+    """Return numbers of 8 or 16 bits, with palette entries as colours, and with alpha if anything is transparent."""
     clear = chunks.get(b"tRNS")
     if kind == PALETTE:
         colours = np.zeros((256, 4), np.uint8)
@@ -164,7 +166,7 @@ def _coloured(values: Values, depth: int, kind: int, chunks: dict[bytes, bytes])
 
 
 def write(picture: Raster) -> bytes:
-    """Return the one PNG file for a picture."""
+    """Return the PNG file of a picture, which is the same for the same picture."""
     values = picture.values
     height, width, channels = values.shape
     depth = 8 * values.dtype.itemsize
@@ -180,12 +182,13 @@ def write(picture: Raster) -> bytes:
 
 
 def _chunk(name: bytes, body: bytes) -> bytes:
+    """Return a chunk with its length and its checksum."""
     return len(body).to_bytes(4, "big") + name + body + zlib.crc32(name + body).to_bytes(4, "big")
 
 
 @compiled()
 def _predicted(kind: int, left: int, above: int, corner: int) -> int:
-    """Return what a filter predicts for a byte."""
+    """Return the prediction of a filter, 0 to 4, for a byte from its neighbours."""
     if kind == 1:
         return left
     if kind == 2:
@@ -203,7 +206,10 @@ def _predicted(kind: int, left: int, above: int, corner: int) -> int:
 
 @compiled()
 def _unfiltered(lines: Any, step: int) -> Any:
-    """Return lines (rows, bytes) without their filters, and whether a filter is unknown."""
+    """Return lines (rows, bytes) with their filters undone, and whether the number of a filter is invalid.
+
+    `step` is the number of bytes of a pixel, at least 1.
+    """
     rows, length = lines.shape[0], lines.shape[1] - 1
     out = np.zeros((rows, length), np.uint8)
     for row in range(rows):
@@ -220,7 +226,7 @@ def _unfiltered(lines: Any, step: int) -> Any:
 
 @compiled()
 def _filtered(lines: Any, step: int) -> Any:
-    """Return lines with the filter before each that leaves the smallest sum of magnitudes."""
+    """Return lines, each filtered by the filter with the smallest sum of magnitudes, and preceded by its number."""
     rows, length = lines.shape
     out = np.zeros((rows, length + 1), np.uint8)
     trial = np.zeros(length, np.uint8)

@@ -1,11 +1,11 @@
-"""The record of a redaction: what was hidden, what the file is, what is promised; and its check.
+"""The record of a redaction: what was hidden, which file was written, what is promised; and the check of a record.
 
-A record follows from public numbers and from the file that was written: it holds nothing of the original, no digest
-either, because a digest of something that can be guessed tells which guess is right.
+A record follows from public numbers and from the file that was written. It holds nothing of the original, not even a
+digest, because a digest of something that can be guessed tells which guess is right.
 
 **The check needs no trust in the sender.** Redaction never reads a region, and what it writes decodes to the same
 surroundings. So the redacted file, redacted again with the same regions, is the same file: byte by byte. Anybody with
-the file and its record can see that what lies in the regions follows from what lies around them, and from nothing else.
+the file and its record can see that the content of the regions follows from their surroundings, and from nothing else.
 (Painting computes with floats: another machine may round differently, and then the check says by how much.)
 """
 
@@ -35,7 +35,7 @@ from dipp.redaction.sources import Source, open_source
 FORMAT, VERSION = "dipp redaction", 1
 SUFFIX = ".record.json"
 PUBLIC = ("position", "size", "kind", "unit", "number")
-"""What a record tells of regions."""
+"""Facts about regions that a record makes public."""
 NOT_COVERED = "What no region covers is not protected: what a detector missed, hair, clothes, places, other pictures."
 CHOSEN = "Whoever has the file learns where regions are, of which kind and how many: declaring them told that."
 UNIT = (
@@ -43,12 +43,12 @@ UNIT = (
     "id, or that share a cell, are one unit, which pays ε for all that it answers."
 )
 TOLERANCE = 2
-"""Grey levels by which painting may differ on another machine."""
+"""Largest difference, in grey levels, by which painting may differ on another machine."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What was done to one picture."""
+    """What was done to one picture: the JSON that is written beside it."""
 
     facts: dict[str, Any]
 
@@ -66,7 +66,19 @@ class Record:
         model: str | None,
         archive: Archive | None = None,
     ) -> Record:
-        """Return the record of a file that was just made; `archive` has the answers, if regions were asked."""
+        """Return the record of a file that was just made.
+
+        Args:
+            name: Name of the file.
+            content: Its bytes.
+            source: The original picture.
+            placed: Its regions.
+            cells: (rows, columns): which cells of the source are hidden.
+            margin: How far each region grew.
+            fill: Name of the fill.
+            model: Identity of the denoiser that painted; None if none did.
+            archive: Answers about the regions; None for ε = 0.
+        """
         width, height = placed.size
         across, down = source.cell
         return cls(
@@ -93,13 +105,17 @@ class Record:
         )
 
     def about(self, content: bytes) -> Record:
-        """Return the record of another file that was made from the same picture in the same way."""
+        """Return this record for another file of the same picture, which was redacted with the same options."""
         output = {**self.facts["output"], **_digest(content)}
         return Record({**self.facts, "output": output})
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """Read a record from a file."""
+        """Return the record in a file.
+
+        Raises:
+            DippError: The file cannot be read, or is not a record of this version.
+        """
         content = File.open(path).json
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise DippError(path.name, "is not a record of dipp redact")
@@ -120,18 +136,18 @@ class Record:
 
     @property
     def kinds(self) -> Counter[str]:
-        """How many regions of each kind there are."""
+        """Number of regions of each kind."""
         return Counter(str(region["kind"]) for region in self.facts["regions"])
 
     @property
     def share(self) -> float:
-        """The hidden share of the picture."""
+        """Share of the picture's pixels that is hidden, 0 to 1."""
         width, height = self.facts["output"]["size"]
         return float(self.facts["hidden"]["pixels"] / (width * height))
 
 
 def _numbered(regions: Sequence[Region]) -> list[Region]:
-    """Return regions with numbers in the place of their ids: an id may be a name, and the record is given away."""
+    """Return regions with numbers in the place of their ids, because an id may be a name and the record is public."""
     ids = list(dict.fromkeys(region.id for region in regions if region.id is not None))
     return [region if region.id is None else replace(region, id=str(ids.index(region.id) + 1)) for region in regions]
 
@@ -139,26 +155,37 @@ def _numbered(regions: Sequence[Region]) -> list[Region]:
 def certificate(
     regions: Sequence[Region], assumptions: Sequence[str], archive: Archive | None = None
 ) -> dict[str, Any]:
-    """Return what is promised for regions: ε = 0 for each, or that of answers; and nothing for what lies outside.
+    """Return the certificate of regions as JSON: ε = 0 for each, or the ε of their answers; pixels outside get none.
 
-    *Proof.* Two pictures that differ in a region alone, and are compressed alike, become the same file (`hidden`): the
-    law of what is released does not depend on the region, so that ε = 0, and no number of regions adds to it. Regions
-    with one id are one unit: what belongs to one person. Of answers, everything else follows from such a file: the
-    price is that of the archive (`codec.asking`).
+    *Proof.* Two pictures that differ in a region alone, and are compressed alike, become the same file (`hidden`). So
+    the law of what is released does not depend on the region: ε = 0, for any number of regions. Regions with one id are
+    one unit, what belongs to one person. If regions answer questions, everything else that is released follows from
+    such a file, so the price is that of the archive (`codec.asking`).
+
+    Args:
+        regions: The regions of a picture.
+        assumptions: Assumptions about the original.
+        archive: Answers about the regions; None for ε = 0.
     """
     if archive is not None:
-        found = archive.certificate
-        said = [CHOSEN, NOT_COVERED, UNIT, *found.assumptions, *assumptions]
-        units = found.unit.total(0, 1)
-        return {**promise(len(regions), units, said), "epsilon": found.epsilon, "rho": found.rho}
+        answered = archive.certificate
+        stated = [CHOSEN, NOT_COVERED, UNIT, *answered.assumptions, *assumptions]
+        units = answered.unit.total(0, 1)
+        return {**promise(len(regions), units, stated), "epsilon": answered.epsilon, "rho": answered.rho}
     named = {region.id for region in regions if region.id is not None}
     return promise(
-        len(regions), len(named) + sum(one.id is None for one in regions), [CHOSEN, NOT_COVERED, *assumptions]
+        len(regions), len(named) + sum(region.id is None for region in regions), [CHOSEN, NOT_COVERED, *assumptions]
     )
 
 
 def promise(regions: int, units: int, assumptions: Sequence[str]) -> dict[str, Any]:
-    """Return a certificate of regions, as JSON; `certificate` proves it."""
+    """Return the certificate of regions that were never read, as JSON; `certificate` has the proof.
+
+    Args:
+        regions: Number of regions.
+        units: Number of units, where regions with one id count once.
+        assumptions: Assumptions about the original.
+    """
     return {
         "unit": {"kind": "region", "regions": regions, "units": units},
         "epsilon": 0.0 if regions else None,
@@ -171,28 +198,36 @@ def promise(regions: int, units: int, assumptions: Sequence[str]) -> dict[str, A
 
 
 def _digest(content: bytes) -> dict[str, Any]:
+    """Return the SHA-256 and the length of a file."""
     return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
 def beside(path: Path) -> Path:
-    """Return where the record of a picture lies by default."""
+    """Return the path of a picture's record by default: NAME.record.json in the same folder."""
     return path.with_name(path.name + SUFFIX)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check has found; whatever contradicts a record raises instead."""
+    """The result of a check that found no contradiction; a contradiction raises an error instead."""
 
     regions: int
+    """Number of regions in the record."""
     repainted: str
-    """`same bytes`, or by how much painting differs on this machine."""
+    """`same bytes`, or how much the painting differs on this machine, in words."""
 
 
 def check(path: Path, record: Record, device: str = "auto") -> Checked:
-    """Check that a picture is the one of a record, and that its regions follow from their surroundings.
+    """Check that a picture is the file of a record, and that its regions follow from their surroundings.
+
+    Args:
+        path: The redacted picture.
+        record: Its record.
+        device: Device of the denoiser that paints the regions again.
 
     Raises:
-        DippError: The file is another one, the record contradicts itself, or regions hold something else.
+        DippError: The file is not that of the record, the record contradicts itself, or the content of a region does
+            not follow from its surroundings and the record's answers.
     """
     try:
         return _check(path, record.facts, device)
@@ -203,6 +238,7 @@ def check(path: Path, record: Record, device: str = "auto") -> Checked:
 
 
 def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
+    """Do the work of `check`; a damaged record raises errors of many types."""
     content, stated = File.open(path).content, facts["output"]
     if hashlib.sha256(content).hexdigest() != stated["sha256"]:
         raise DippError(path.name, "is not the file of its record: it was changed, or belongs to another")
@@ -239,7 +275,10 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
 
 
 def _repainted(path: Path, content: bytes, source: Source, cells: Mask, fill: paint.Fill, *, exact: bool) -> str:
-    """Return how a file and its second redaction compare; raise if they differ by more than rounding."""
+    """Return in words how a file and its second redaction differ; raise if they differ by more than rounding.
+
+    `exact` says that no difference is allowed, because the fill rounds alike on every machine.
+    """
     if content == source.redacted(cells, fill):
         return "same bytes"
     levels = source.distance(cells, fill)

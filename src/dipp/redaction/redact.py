@@ -1,4 +1,4 @@
-"""`redact`: a picture whose regions were replaced without being read, and its record."""
+"""`redact`, which replaces regions of a picture without reading them, and returns the picture with its record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SUFFIXES = {
     "WebP": (".webp",),
     "DICOM": (".dcm", ".dicom", ""),
 }
-"""Endings of names, by what is written; the first is the usual one."""
+"""Allowed endings of file names by the format that is written; the first is the usual one."""
 ARCHIVE = ".dipp"
 MISSED = "What no region covers is not protected: look at every picture before you give it away."
 ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if ending} | {
@@ -49,32 +49,38 @@ ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if endi
     ".jp2",
     ".j2k",
 }
-"""Endings of names of pictures that can be redacted."""
+"""Endings of the names of pictures that can be redacted."""
 
 
 @dataclass(frozen=True)
 class Redacted:
-    """A picture whose regions were replaced."""
+    """A picture whose regions were replaced, and its record."""
 
     content: bytes = field(repr=False)
     """The file, as bytes."""
     record: Record
-    """What was done."""
+    """What was done to the picture."""
     archive: Archive | None = field(default=None, repr=False)
-    """The picture as a `.dipp` file, where regions were asked: its surroundings, and the answers; None for ε = 0."""
+    """The surroundings and the answers about regions as a `.dipp` file; None for ε = 0."""
 
     @property
     def kind(self) -> str:
-        """Format of the file: JPEG, PNG, TIFF or WebP."""
+        """Format of the file: JPEG, PNG, TIFF, WebP or DICOM."""
         return str(self.record.facts["output"]["kind"])
 
     def save(self, path: str | Path) -> Path:
-        """Write the file, and its record beside it as NAME.record.json; return where the record is.
+        """Write the file, and its record beside it as NAME.record.json.
 
-        A name that ends in .dipp gets the archive, which has its certificate in itself, and no record.
+        If there is an archive and the name ends in .dipp, only the archive is written: it holds its own certificate.
+
+        Args:
+            path: Path of the file.
+
+        Returns:
+            The path of the record, or of the archive.
 
         Raises:
-            DippError: The name's ending is that of another format, or a file cannot be written.
+            DippError: The ending of the name belongs to another format, or a file cannot be written.
         """
         target = Path(path)
         if target.suffix.lower() == ARCHIVE and self.archive is not None:
@@ -89,29 +95,29 @@ class Redacted:
 
 
 def require_suffix(path: Path, kind: str) -> None:
-    """Raise if the ending of a name is not that of a format."""
+    """Raise if the ending of a path does not belong to a format, such as JPEG."""
     if path.suffix.lower() not in SUFFIXES[kind]:
         raise DippError("output", f"must end in {SUFFIXES[kind][0]} for a {kind} file, got {path.name}")
 
 
 def named(name: str, kind: str) -> str:
-    """Return the name of a redacted picture: its own, with another ending if it is written in another format."""
+    """Return the name of a redacted picture: the given name, with a new ending if that of `kind` is another one."""
     path = PurePosixPath(name)
     return name if path.suffix.lower() in SUFFIXES[kind] else str(path.with_suffix(SUFFIXES[kind][0]))
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A picture that was opened, and what is to be hidden in it."""
+    """A picture that was opened, with its regions and the cells that they hide."""
 
     source: Source
     placed: PlacedRegions
     cells: Mask
-    """(rows, columns): which cells of the source are hidden."""
+    """Which cells (rows, columns) of the source are hidden."""
 
     @property
     def hidden(self) -> Mask:
-        """The pixels (H, W) that are hidden."""
+        """Which pixels (H, W) are hidden."""
         return self.source.covered(self.cells)
 
 
@@ -119,49 +125,54 @@ class RedactOptions(RunOptions, total=False):
     """How pictures are redacted."""
 
     margin: str | float
-    """How far regions grow: pixels, or a percentage of their width and height such as "10%". By default 0."""
+    """How far regions grow on each side: pixels, or a percentage of their size such as "10%". By default 0."""
     kinds: Iterable[str] | None
     """Kinds of regions that are hidden, such as "face,plate" or ["face", "plate"]. By default all."""
     fill: str
-    """"paint" (the default) continues the surroundings, "grey" and "black" are plain."""
+    """What replaces a region: "paint" (the default) continues the surroundings, "grey" and "black" are plain."""
     boxes: str | None
-    """Whether boxes are meant in the picture as it is stored ("raw") or as it is shown ("oriented"). Needed for
-    pictures with an EXIF orientation, unless recorded sizes decide."""
+    """Whether boxes lie in the picture as it is stored ("raw") or as viewers show it ("oriented"). Needed for pictures
+    with an EXIF orientation, unless the sizes in the file of regions decide."""
     accept_lossy: bool
-    """Whether to take lossy WebP, AVIF, HEIC and JPEG 2000: pixels outside a region tell of it. By default not."""
+    """Whether to accept lossy WebP, AVIF, HEIC and JPEG 2000, where pixels outside a region tell of it. By default
+    False."""
     allow_none: bool
-    """Whether a picture without regions is written all the same, without its metadata. By default not."""
+    """Whether a picture without regions is written without its metadata, and not refused. By default False."""
 
 
 class AskOptions(RedactOptions, total=False):
-    """How pictures are redacted whose regions may be asked."""
+    """How pictures are redacted whose regions may answer questions."""
 
     epsilon: float
-    """What may be told of each region, as pure ε: 0 (the default) never reads it."""
+    """Pure ε of the answers about each region; 0 (the default) never reads a region."""
 
 
 @dataclass(frozen=True)
 class Redactor:
-    """How pictures are redacted: options that are the same for all of them."""
+    """The options of a redaction, which apply to every picture."""
 
     margin: Margin
     kinds: tuple[str, ...] | None = None
     """Kinds of regions that are hidden; None for all."""
     fill: str = paint.PAINT
     epsilon: float = 0.0
-    """Pure ε of each region; 0 never reads it."""
+    """Pure ε of the answers about each region; 0 never reads a region."""
     oriented: bool | None = None
-    """Whether boxes are meant in the picture as it is shown; None lets recorded sizes decide."""
+    """Whether boxes lie in the picture as viewers show it; None lets the sizes in the file of regions decide."""
     accept_lossy: bool = False
     allow_none: bool = False
     model: str = str(embedded.FOLDER)
     device: str = "auto"
     meter: Meter | None = None
-    """The odometer; None counts nothing."""
+    """The odometer that is charged; None charges nothing."""
 
     @classmethod
     def of(cls, **options: Unpack[AskOptions]) -> Redactor:
-        """Return the options as users write them."""
+        """Return a redactor with the options of `AskOptions`, as users write them.
+
+        Raises:
+            DippError: An option is invalid.
+        """
         boxes, fill, kinds = options.get("boxes"), options.get("fill", paint.PAINT), options.get("kinds")
         if boxes is not None and boxes not in ORIENTED:
             raise DippError("boxes", f"must be raw or oriented, got {boxes}")
@@ -186,7 +197,11 @@ class Redactor:
         )
 
     def chosen(self, name: str, declared: Declared | None) -> Declared:
-        """Return the regions of a picture that are to be hidden.
+        """Return the regions of a picture that are to be hidden: those of the chosen kinds.
+
+        Args:
+            name: Name of the picture, for errors.
+            declared: The regions that were declared for it; None if it has no entry.
 
         Raises:
             DippError: The picture has no regions, and the options do not allow that.
@@ -210,13 +225,16 @@ class Redactor:
         return Counter(region.kind for region in declared.regions if region.kind not in self.kinds)
 
     def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
-        """Return a picture with its regions replaced; it is charged before it is returned.
+        """Return a picture with its regions replaced, after it was charged to the odometer.
 
         Args:
-            name: Name of the picture.
-            content: Its file.
-            declared: Its regions, which have passed `chosen`.
-            target: Where it will be saved; a name whose ending is that of another format is refused at once.
+            name: Name of the picture, for errors and for the record.
+            content: File of the picture.
+            declared: The regions to hide, as `chosen` returns them.
+            target: Path where it will be saved. If its ending belongs to another format, this raises before any charge.
+
+        Raises:
+            DippError: The picture or its regions cannot be used.
         """
         opened = self.opened(name, content, declared)
         if target is not None and not (target.suffix.lower() == ARCHIVE and self.epsilon):
@@ -230,10 +248,15 @@ class Redactor:
         return redacted
 
     def opened(self, name: str, content: bytes, declared: Declared) -> Opened:
-        """Return a picture with what is to be hidden in it; nothing is charged or painted.
+        """Return an opened picture with the cells that are to be hidden; nothing is charged or painted yet.
+
+        Args:
+            name: Name of the picture, for errors.
+            content: File of the picture.
+            declared: The regions to hide.
 
         Raises:
-            DippError: The picture cannot be redacted, or its regions are for another one.
+            DippError: The picture cannot be redacted, or its regions are for another picture.
         """
         try:
             source = open_source(content, accept_lossy=self.accept_lossy)
@@ -243,7 +266,14 @@ class Redactor:
         return Opened(source, placed, source.cells(placed.mask(self.margin)))
 
     def answered(self, name: str, content: bytes, opened: Opened, unit: Regions) -> Redacted:
-        """Return a picture whose regions were asked; it is charged before anything of them is read."""
+        """Return a redacted picture that shows the answers of its regions; they are charged before they are read.
+
+        Args:
+            name: Name of the picture, for the record.
+            content: File of the picture, by which the odometer knows it.
+            opened: The opened picture.
+            unit: The unit of its regions.
+        """
         fill, source = paint.fill(self.fill, self.model, self.device), opened.source
         denoiser = answers.denoiser_of(fill, self.model, self.device)
         plan, base = plan_of_regions(unit, self.epsilon), answers.base_of(source, opened.cells, fill)
@@ -265,7 +295,7 @@ class Redactor:
         return Redacted(made, record, archive)
 
     def filled(self, name: str, opened: Opened) -> Redacted:
-        """Return a picture with its regions replaced."""
+        """Return a picture whose regions were replaced without being read; nothing is charged."""
         fill = paint.fill(self.fill, self.model, self.device)
         content = opened.source.redacted(opened.cells, fill)
         model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None
@@ -280,7 +310,7 @@ def left_visible(kinds: Mapping[str, int]) -> str:
 
 
 def _epsilon(given: float) -> float:
-    """Return ε of regions, or raise."""
+    """Return ε of regions as a float; raise if it is not a finite number from 0 on."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
         raise DippError("epsilon", f"must be 0, which never reads a region, or a finite number above 0, got {given!r}")
     return float(given)
@@ -295,20 +325,23 @@ def redact(
 ) -> Redacted:
     """Replace regions of a picture; the rest of the picture does not change by a bit.
 
-    By default, regions are never read: ε = 0. With `epsilon`, each of them answers questions about what it shows, and
-    nobody learns more of it than ε allows.
+    By default, regions are never read: ε = 0. With `epsilon`, each region answers questions about what it shows, and
+    nobody learns more of the region than ε allows. For example::
+
+        redacted = dipp.redact("cat.png", regions=[(10, 8, 6, 5)], margin=1)
+        redacted.save("cat-public.png")
 
     Args:
         image: A JPEG, PNG, TIFF, WebP or DICOM file: its path, or its bytes.
         regions: A file, or a folder of files, that declares regions; or boxes (LEFT, TOP, WIDTH, HEIGHT) in pixels; or
             a mask of shape (H, W), true where something is hidden.
-        options: Other keywords, which `AskOptions` describes.
+        options: Further keyword arguments, which `AskOptions` describes.
 
     Returns:
         The file and its record; `save` writes both.
 
     Raises:
-        DippError: The picture or its regions cannot be used; one line says what to do.
+        DippError: The picture, its regions or an option cannot be used.
     """
     redactor = Redactor.of(**options)
     if isinstance(image, bytes):
@@ -321,7 +354,7 @@ def redact(
 
 
 def read(path: Path) -> bytes:
-    """Return the bytes of a picture's file."""
+    """Return the bytes of a picture's file; raise if it is a folder or cannot be read."""
     if path.is_dir():
         raise DippError(str(path), "is a folder", "give its pictures")
     try:
@@ -331,7 +364,7 @@ def read(path: Path) -> bytes:
 
 
 def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
-    """Return regions from any of the ways in which Python gives them."""
+    """Return the regions for a picture from a path, boxes, `Region` objects or a mask; None if it has no entry."""
     if isinstance(regions, str | os.PathLike):
         return tracks.declared(formats.load(Path(regions)), [path], None, allow_none=allow_none)[0]
     if isinstance(regions, np.ndarray):

@@ -1,7 +1,7 @@
-"""Regions: what is to be hidden in a picture, and which of its pixels are meant (`outlines`).
+"""Regions: what is to be hidden in a picture, and the pixels that this covers (`outlines`).
 
-Outlines lie in a picture as it is stored or as a viewer turns it by its EXIF orientation. `PlacedRegions.mask` gives
-pixels as they are stored.
+The coordinates of outlines belong to the picture as it is stored, or as a viewer turns it by its EXIF orientation.
+`PlacedRegions.mask` returns pixels as they are stored.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SWAPPED = (5, 6, 7, 8)
 
 @dataclass(frozen=True)
 class Region:
-    """One region of a picture."""
+    """A region of a picture: its outline, its kind, and whom it shows."""
 
     outline: Outline
     kind: str = "region"
-    """What it shows, such as face or plate."""
+    """What the region shows, such as face or plate."""
     id: str | None = None
-    """Whom it shows: regions with one id are one unit."""
+    """Whom the region shows; None if that is not stated. Regions with one id are one unit."""
 
 
 @dataclass(frozen=True)
@@ -40,32 +40,32 @@ class Declared:
 
     regions: tuple[Region, ...]
     size: Size | None = None
-    """Width and height of the picture that they were declared for, where that is recorded."""
+    """Width and height of the picture for which they were declared; None if that is not recorded."""
     relative: bool = False
-    """Whether coordinates are shares of width and height."""
+    """Whether coordinates are shares of width and height, 0 to 1, and not pixels."""
     source: str = "regions"
-    """Name of the file that they come from."""
+    """Name of the file that declares them, for errors."""
     oriented: bool | None = field(default=None)
-    """Whether coordinates are those of the picture turned by its EXIF orientation; None where that is not recorded."""
+    """Whether coordinates belong to the picture turned by its EXIF orientation; None if that is not recorded."""
 
     def chosen(self, kinds: Iterable[str] | None) -> Declared:
-        """Return the regions of some kinds alone; None stands for all."""
+        """Return only the regions of the given kinds; None keeps all regions."""
         if kinds is None:
             return self
         wanted = set(kinds)
-        kept = tuple(region for region in self.regions if region.kind in wanted)
-        return Declared(kept, self.size, self.relative, self.source, self.oriented)
+        chosen = tuple(region for region in self.regions if region.kind in wanted)
+        return Declared(chosen, self.size, self.relative, self.source, self.oriented)
 
     def placed(self, size: Size, orientation: int, oriented: bool | None) -> PlacedRegions:
-        """Return the regions in pixels of a picture of this size.
+        """Return the regions in the pixels of a picture.
 
         Args:
-            size: Width and height as they are stored.
-            orientation: EXIF orientation, 1 to 8.
-            oriented: Whether coordinates are those of the turned picture; None lets recorded sizes decide.
+            size: Width and height of the picture as it is stored.
+            orientation: Its EXIF orientation, 1 to 8.
+            oriented: Whether coordinates belong to the turned picture; None lets recorded sizes decide.
 
         Raises:
-            DippError: The regions are for another size, lie outside, or could be meant in two ways.
+            DippError: The regions are for a picture of another size, lie outside the picture, or are ambiguous.
         """
         turned = self._turned(size, orientation, oriented)
         seen = size[::-1] if turned and orientation in SWAPPED else size
@@ -97,41 +97,41 @@ class Declared:
         return PlacedRegions(tuple(regions), size, orientation if turned else 1)
 
     def _turned(self, size: Size, orientation: int, oriented: bool | None) -> bool:
-        """Return whether coordinates are those of the turned picture; refuse to guess."""
+        """Return whether coordinates belong to the turned picture; raise if that is not stated."""
         if orientation == 1 or not self.regions:
             return False
-        said = {choice for choice in (self.oriented, oriented) if choice is not None}
+        stated = {choice for choice in (self.oriented, oriented) if choice is not None}
         if orientation in SWAPPED and size[0] != size[1] and self.size in (size, size[::-1]):
-            said.add(self.size == size[::-1])
-        if len(said) > 1:
+            stated.add(self.size == size[::-1])
+        if len(stated) > 1:
             raise DippError(self.source, "must not have sizes that contradict --boxes", "leave --boxes out")
-        if not said:
+        if not stated:
             raise DippError(
                 self.source,
                 f"must say how boxes lie in a picture with the EXIF orientation {orientation}",
                 "say whether boxes are meant in the picture as it is stored or as it is shown: --boxes raw or --boxes "
                 "oriented",
             )
-        return said.pop()
+        return stated.pop()
 
 
 @dataclass(frozen=True)
 class PlacedRegions:
-    """Regions in pixels of one picture, all of them inside it."""
+    """Regions in the pixels of one picture; each of them overlaps the picture."""
 
     regions: tuple[Region, ...]
     size: Size
-    """Width and height as the picture is stored."""
+    """Width and height of the picture as it is stored."""
     turned: int = 1
-    """EXIF orientation of the picture that coordinates lie in; 1 for the picture as it is stored."""
+    """EXIF orientation by which the picture is turned that coordinates belong to; 1 for the picture as it is stored."""
 
     def each(self) -> Iterator[PlacedRegions]:
-        """Yield the regions one by one."""
+        """Yield an object for each region, which holds that region alone."""
         for region in self.regions:
             yield PlacedRegions((region,), self.size, self.turned)
 
     def mask(self, margin: Margin) -> Mask:
-        """Return the pixels (H, W) of the stored picture that regions hide."""
+        """Return the mask (H, W) of the pixels of the stored picture that the regions hide, grown by a margin."""
         width, height = self.size[::-1] if self.turned in SWAPPED else self.size
         mask = np.zeros((height, width), bool)
         for number, region in enumerate(self.regions, 1):
@@ -143,10 +143,10 @@ class PlacedRegions:
 
 
 def stored(mask: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Return a mask (H, W), or pixels (H, W, C), of the turned picture as they lie in the stored one."""
+    """Return a mask (H, W) or pixels (H, W, C) of the turned picture in the order of the stored picture."""
     if orientation in SWAPPED:
         mask = mask.swapaxes(0, 1)
-    # What a viewer does to the stored picture: after the exchange of sides, flips of columns and rows.
+    # A viewer exchanges the sides of the stored picture, and then flips its columns and rows.
     columns, rows = {1: (0, 0), 2: (1, 0), 3: (1, 1), 4: (0, 1), 5: (0, 0), 6: (0, 1), 7: (1, 1), 8: (1, 0)}[
         orientation
     ]
@@ -155,10 +155,11 @@ def stored(mask: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 
 def _looks_relative(outline: Outline) -> bool:
-    """Return whether numbers that should be pixels may be shares of width and height: then they hide nothing."""
+    """Return whether coordinates that should be pixels may be shares of width and height, which would hide nothing."""
     left, top, right, bottom = outline.bounds()
     return not isinstance(outline, Pixels) and max(left, top, right - left, bottom - top) <= 1
 
 
 def _by(size: Size) -> str:
+    """Return a size as text, such as 640×480."""
     return f"{size[0]}×{size[1]}"

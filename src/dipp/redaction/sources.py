@@ -1,14 +1,14 @@
-"""Files of pictures as redaction sees them: a source is opened, loses what is hidden, gets a fill, and is written.
+"""Files of pictures as redaction sees them: a source is opened, its hidden cells are filled, and it is written again.
 
-| file | what is hidden in one piece | what comes out |
+| file | cell, which is hidden as a whole | what is written |
 |---|---|---|
-| JPEG | an MCU (`JpegSource`) | JPEG: coefficients of all other MCUs are those of the file |
-| PNG, TIFF, lossless WebP | a pixel (`RasterSource`) | the same format: all other pixels are those of the file |
-| DICOM (`dicom`) | a pixel | DICOM, with hardly a tag |
+| JPEG | an MCU (`JpegSource`) | JPEG: the coefficients of all other MCUs do not change |
+| PNG, TIFF, lossless WebP | a pixel (`RasterSource`) | the same format: all other pixels do not change |
+| DICOM (`dicom`) | a pixel | DICOM with few tags |
 | lossy WebP, AVIF, HEIC, JPEG 2000, JPEG in TIFF, if accepted | a pixel | WebP, PNG, PNG, PNG, TIFF: decoded pixels |
 
-Of several pages or frames, the first is taken; the record says that others were dropped. Files are recognised by what
-they begin with, and no other reader of Pillow is ever opened.
+Only the first page or frame is kept; the record says that others were dropped. Files are recognised by their first
+bytes, and no other reader of Pillow is ever opened.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NO_PROFILE = "The original had a colour profile that is no standard one. It was 
 
 
 STRIP = 16
-"""Rows of MCUs that are decoded at a time."""
+"""Number of rows of MCUs that are decoded at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,32 +65,32 @@ class Source(ABC):
     kind: str
     """Format of the file that is written."""
     assumptions: tuple[str, ...]
-    """What must be true of the original for the certificate to say what it seems to."""
+    """Assumptions about the original on which the certificate depends."""
     orientation: int
-    """EXIF orientation, 1 to 8, which is kept; 1 where the format has none."""
+    """EXIF orientation, 1 to 8, which is kept; 1 for formats without one."""
 
     @property
     @abstractmethod
     def size(self) -> Size:
-        """Width and height as they are stored."""
+        """Width and height of the picture as it is stored."""
 
     @property
     @abstractmethod
     def cell(self) -> Size:
-        """Width and height of what is hidden in one piece."""
+        """Width and height of a cell in pixels: the smallest part that is hidden as a whole."""
 
     @abstractmethod
     def marked(self) -> NDArray[Any]:
-        """Return the decoded values (H, W, C). They are private, unless the file was redacted."""
+        """Return the decoded values (H, W, C). They are private unless the file was redacted."""
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what may be wrong with the original."""
+        """Return warnings about the original for its owner, one sentence each."""
         return (OTHERS,) if OTHERS in self.assumptions else ()
 
     def levels(self) -> NDArray[np.uint8]:
-        """Return the pixels (H, W, 3) that answers about regions are given from; a grey value is repeated.
+        """Return the pixels (H, W, 3) from which regions answer questions; a grey value is repeated.
 
-        They are private, unless the file was redacted. Each depends on the stored values of its own cell alone.
+        They are private unless the file was redacted. Each depends on the stored values of its own cell alone.
 
         Raises:
             DippError: The file has pixels of more than eight bits, or is DICOM.
@@ -99,15 +99,20 @@ class Source(ABC):
 
     @abstractmethod
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
-        """Return the file with some cells filled; what they show is never read.
+        """Return the file with hidden cells replaced by a fill; what these cells show is never read.
 
         Args:
             cells: (rows, columns): which cells are hidden.
-            fill: What is painted there.
+            fill: What is painted in them.
         """
 
     def distance(self, cells: Mask, fill: Fill) -> float:
-        """Return by how many of 255 levels some cells differ from what a fill paints there."""
+        """Return the largest difference between hidden cells and what a fill paints in them, in levels of 255.
+
+        Args:
+            cells: (rows, columns): which cells are hidden.
+            fill: What is painted in them.
+        """
         again, own = open_source(self.redacted(cells, fill)).marked(), self.marked()
         if (again.shape, again.dtype) != (own.shape, own.dtype):
             return math.inf
@@ -116,7 +121,7 @@ class Source(ABC):
         return float(np.abs(again.astype(np.int64) - own.astype(np.int64)).max(initial=0)) / level
 
     def cells(self, mask: Mask) -> Mask:
-        """Return the cells in which a mask (H, W) has a pixel."""
+        """Return the mask (rows, columns) of the cells that contain a pixel of a mask (H, W)."""
         across, down = self.cell
         height, width = mask.shape
         padded = np.pad(mask, ((0, -height % down), (0, -width % across)))
@@ -124,35 +129,35 @@ class Source(ABC):
         return np.asarray(padded.reshape(shape).any(axis=(1, 3)))
 
     def covered(self, cells: Mask) -> Mask:
-        """Return the pixels (H, W) of some cells."""
+        """Return the mask (H, W) of the pixels in a mask of cells (rows, columns)."""
         (across, down), (width, height) = self.cell, self.size
         return cells.repeat(down, axis=0).repeat(across, axis=1)[:height, :width]
 
 
 @dataclass(frozen=True, eq=False)
 class JpegSource(Source):
-    """A JPEG file, as coefficients."""
+    """A JPEG file as its quantised coefficients."""
 
     picture: Jpeg = field(repr=False)
 
     @property
     def size(self) -> Size:
-        """Width and height as they are stored."""
+        """Width and height of the picture as it is stored."""
         return self.picture.width, self.picture.height
 
     @property
     def cell(self) -> Size:
-        """Width and height of an MCU."""
+        """Width and height of an MCU in pixels."""
         tall, wide = self.picture.mcu
         return wide, tall
 
     def marked(self) -> NDArray[Any]:
-        """Return the decoded pixels of the file, as other programs have them."""
+        """Return the pixels (H, W, 3) of the file as Pillow decodes them."""
         with Image.open(io.BytesIO(coefficients.write(self.picture)), formats=["JPEG"]) as image:
             return np.asarray(image.convert("RGB"))
 
     def levels(self) -> NDArray[np.uint8]:
-        """Return the pixels as decoders have them that repeat colours and do not interpolate them."""
+        """Return the pixels (H, W, 3) of a decoder that repeats coarse colours and does not interpolate them."""
         (width, height), (wide, tall) = self.size, self.cell
         rows, columns = -(-height // tall), -(-width // wide)
         strips = [
@@ -162,79 +167,80 @@ class JpegSource(Source):
         return _coloured(np.concatenate(strips)[:height, :width])
 
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
-        """Return the file with some MCUs coded anew, with its own quantisation tables."""
+        """Return the file with hidden MCUs replaced by a fill, coded with the quantisation tables of the file."""
         return coefficients.write(painting.filled(painting.erased(self.picture, cells), cells, fill))
 
     def distance(self, cells: Mask, fill: Fill) -> float:
-        """Return by how many levels some cells differ from what a fill paints there.
+        """Return the largest difference between hidden cells and what a fill paints in them, in levels of 255.
 
-        That is the largest difference of an orthonormal DCT coefficient, less half a step of its quantisation, by which
-        rounding moves it. A painting that is off by a hundredth of a level may be rounded to the next step.
+        It is the largest difference of an orthonormal DCT coefficient, less half a step of its quantisation, which is
+        due to rounding. A painting that differs by a hundredth of a level may be rounded to the next step.
         """
         most = 0.0
         for part in painting.painted(painting.erased(self.picture, cells), cells, fill):
-            one = self.picture.components[part.component]
-            down, across = coefficients.blocks_of(self.picture, one)
+            component = self.picture.components[part.component]
+            down, across = coefficients.blocks_of(self.picture, component)
             inside = slice(max(0, down - part.place[0].start)), slice(max(0, across - part.place[1].start))
-            steps = np.abs(one.blocks[part.place] - part.coefficients) - 0.5
-            levels = np.where(part.covered, steps * one.quantisation, 0.0)[inside]
+            steps = np.abs(component.blocks[part.place] - part.coefficients) - 0.5
+            levels = np.where(part.covered, steps * component.quantisation, 0.0)[inside]
             most = max(most, float(levels.max(initial=0.0)))
         return most
 
 
 def _coloured(values: Any) -> NDArray[np.uint8]:
-    """Return pixels (H, W, 3) of values with one channel or three."""
-    found: NDArray[np.uint8] = np.concatenate([values] * 3, axis=2) if values.shape[2] == 1 else values
-    return found
+    """Return values with one channel or three as pixels (H, W, 3)."""
+    coloured: NDArray[np.uint8] = np.concatenate([values] * 3, axis=2) if values.shape[2] == 1 else values
+    return coloured
 
 
 class PixelSource(Source):
-    """A file whose pixels are stored one by one."""
+    """A file that stores each pixel by itself, so that a cell is one pixel."""
 
     @property
     def size(self) -> Size:
-        """Width and height as they are stored."""
+        """Width and height of the picture as it is stored."""
         height, width = self.marked().shape[:2]
         return width, height
 
     @property
     def cell(self) -> Size:
-        """One pixel."""
+        """Width and height of a cell: one pixel."""
         return 1, 1
 
 
 @dataclass(frozen=True, eq=False)
 class RasterSource(PixelSource):
-    """A file whose pixels can be written as they are."""
+    """A file whose pixels are decoded and written again without loss."""
 
     picture: Raster = field(repr=False)
     write: Callable[[Raster], bytes] = field(repr=False)
+    """Function that returns the file of a picture."""
 
     def marked(self) -> NDArray[Any]:
-        """Return the pixels of the file."""
+        """Return the stored pixels (H, W, C) of the file."""
         return self.picture.values
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what may be wrong with the original. The record does not tell of a palette: a region may decide it."""
+        """Return warnings about the original. The record omits a palette, because a region may decide it."""
         return (*super().warnings(), *([PALETTE] if self.picture.palette else []))
 
     def levels(self) -> NDArray[np.uint8]:
-        """Return the pixels without alpha."""
+        """Return the pixels (H, W, 3) without alpha; raise if they have 16 bits."""
         if self.picture.values.dtype != np.uint8:
             raise DippError("epsilon", "must be 0 for regions of 16-bit pixels", "reduce them to 8 bits")
         return _coloured(self.picture.values[..., :-1] if self.picture.alpha else self.picture.values)
 
     def redacted(self, cells: Mask, fill: Fill) -> bytes:
-        """Return the file with some pixels filled; they become opaque."""
+        """Return the file with hidden pixels replaced by a fill; they become opaque."""
         known = reduced(replace(self.picture, values=hidden.without(self.picture.values, cells)), cells)
         return self.write(replace(known, values=filled(known.values, cells, fill, alpha=known.alpha)))
 
 
 def written_as(content: bytes) -> str:
-    """Return the format in which a picture is written, by the first bytes of its file.
+    """Return the format in which a picture is written, such as JPEG, from the first bytes of its file.
 
     Raises:
-        DippError: The format is not one of those above.
+        DippError: The format of the file is not supported.
     """
     from dipp.redaction import dicom
 
@@ -254,9 +260,13 @@ def written_as(content: bytes) -> str:
 def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
     """Return the picture of a file.
 
+    Args:
+        content: The file.
+        accept_lossy: Whether a lossy compression that mixes pixels across the picture is accepted.
+
     Raises:
-        DippError: The format is not one of those above, the file is damaged, or it is
-            compressed with loss in a way that mixes pixels, and that is not accepted.
+        DippError: The format of the file is not supported, the file is damaged, or its lossy compression is not
+            accepted.
     """
     from dipp.redaction import dicom
 
@@ -284,7 +294,7 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
 
 
 def require_accepted(lossy: str | None, *, accepted: bool) -> None:
-    """Raise if a file is compressed with loss by some format, and that is not accepted."""
+    """Raise if a file is compressed by the format `lossy` and that is not accepted; None is a file without loss."""
     if lossy is not None and not accepted:
         raise DippError(
             "image",
@@ -296,6 +306,7 @@ def require_accepted(lossy: str | None, *, accepted: bool) -> None:
 def _raster(
     kind: str, picture: Raster, write: Callable[[Raster], bytes], lossy: str | None = None, *, accepted: bool = False
 ) -> RasterSource:
+    """Return the source of a picture that is written as `kind`; `lossy` is the lossy format of the original."""
     require_accepted(lossy, accepted=accepted)
     profile, notes = _profile(picture.profile)
     about = NEVER_LOSSY if lossy is None else LOSSY.format(kind=lossy)
@@ -304,6 +315,6 @@ def _raster(
 
 
 def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """Return our own profile for a file's, and what is to be said of it."""
+    """Return our own profile in the place of a file's profile, and notes about that for the record."""
     space = colour.standard(given) if given else colour.SRGB
     return (b"", (NO_PROFILE,)) if space is None else (colour.profile(space), ())

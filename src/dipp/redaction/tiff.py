@@ -1,7 +1,7 @@
 """TIFF files of one page as whole numbers of 8 or 16 bits: read without loss, and written in one fixed way.
 
-Pillow reads what has 8 bits, and grey of 16 bits. It cuts colour of 16 bits to 8, so that is read here, plain or
-deflated. Written are a header, a dozen tags and one deflated strip.
+Pillow reads pictures of 8 bits, and grey ones of 16 bits. It cuts 16-bit colour to 8 bits, so this module reads that
+itself, uncompressed or deflated. A written file is a header, a dozen tags and one deflated strip.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dipp.models.denoiser import MAX_PICTURE
 from dipp.redaction.raster import Raster
 
 MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-"""What files begin with: TIFF and BigTIFF, in both orders of bytes."""
+"""First bytes of files: TIFF and BigTIFF, in both byte orders."""
 LOSSLESS = ("raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4", "tiff_ccitt")
-"""Compressions, by Pillow's names, that lose nothing."""
+"""Compressions without loss, by Pillow's names."""
 LOSSY = ("jpeg", "tiff_jpeg", "webp")
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, STRIPS, ORIENTATION = 256, 257, 258, 259, 262, 273, 274
 SAMPLES, ROWS, COUNTS, PLANAR, PREDICTOR, EXTRA, FORMAT, PROFILE = 277, 278, 279, 284, 317, 338, 339, 34675
@@ -32,11 +32,11 @@ WHITE_IS_ZERO, BLACK_IS_ZERO, RGB = 0, 1, 2
 UNKNOWN, ASSOCIATED = 0, 1
 """Values of `EXTRA`."""
 LEVEL = 6
-"""Level of compression by zlib."""
+"""Compression level of zlib."""
 
 
 def is_lossy(image: Image.Image) -> bool:
-    """Return whether a TIFF file is compressed with loss."""
+    """Return whether a TIFF file is compressed with loss; raise if its compression is unknown."""
     used = str(image.info.get("compression", "raw"))
     if used not in (*LOSSLESS, *LOSSY):
         raise DippError("image", f"is a TIFF compressed by {used:.20}, which is not supported", "save it plain")
@@ -44,7 +44,7 @@ def is_lossy(image: Image.Image) -> bool:
 
 
 def require_known(tags: Any) -> None:
-    """Raise if the values of a TIFF mean something that Pillow would not keep: the file would look another way."""
+    """Raise if the values of a TIFF have a meaning that Pillow does not keep: the new file would look different."""
     kind, extra, bits = tags.get(PHOTOMETRIC), tags.get(EXTRA, ()), max(tags.get(BITS, (1,)))
     wrong = (
         "alpha that colours are multiplied by"
@@ -62,7 +62,15 @@ def require_known(tags: Any) -> None:
 
 
 def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
-    """Return the values (H, W, C) of a TIFF in colour of 16 bits; None for any other."""
+    """Return the values (H, W, C) of a TIFF in 16-bit colour; None for every other TIFF.
+
+    Args:
+        content: The file.
+        image: The file as Pillow has opened it.
+
+    Raises:
+        DippError: The file is in 16-bit colour and is damaged, or stores it in a way that is not supported.
+    """
     tags = image.tag_v2
     channels, bits = tags.get(SAMPLES, 1), tags.get(BITS, (1,))
     if channels < 2 or max(bits) <= 8:
@@ -91,7 +99,7 @@ def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
 
 
 def write(picture: Raster) -> bytes:
-    """Return the one TIFF file for a picture."""
+    """Return the TIFF file of a picture, which is the same for the same picture."""
     height, width, channels = picture.values.shape
     depth = picture.values.dtype.itemsize
     strip = zlib.compress(np.ascontiguousarray(picture.values, f"<u{depth}").tobytes(), LEVEL)
@@ -100,7 +108,7 @@ def write(picture: Raster) -> bytes:
     room = io.BytesIO()
 
     def stored(values: bytes) -> int:
-        """Keep what does not fit into an entry; return where."""
+        """Keep values that do not fit into an entry, and return their position in the file."""
         at = extra + room.tell()
         room.write(values + bytes(len(values) % 2))
         return at

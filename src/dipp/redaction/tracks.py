@@ -1,7 +1,7 @@
 """Tracks: regions with one id in the frames of a video, and what is missing between two of them.
 
-A detector that loses a face for one frame shows it in that frame. So a track with a gap is refused, or covered: every
-frame of the gap gets the smallest box that holds the regions at both of its ends, which covers every straight way
+If a detector misses a face in one frame, that frame shows the face. So a track with a gap is refused or covered: every
+frame of the gap gets the smallest box that contains the regions at both ends of the gap, and so every straight way
 between them.
 """
 
@@ -36,14 +36,14 @@ def declared(
 
     Args:
         loaded: The regions of all pictures.
-        pictures: Paths of the pictures; of frames, in the order of time.
-        gaps: For frames, `refuse` or `cover`; None for pictures that have nothing to do with each other.
+        pictures: Paths of the pictures. Frames of a video are in the order of time.
+        gaps: For the frames of a video, `refuse` or `cover`; None for independent pictures.
         allow_none: Whether pictures without an entry are released. A mistyped name in `loaded` would then show its
             picture, so entries that match no picture are logged as a warning.
 
     Raises:
-        DippError: Several entries mean one picture, a track has a gap that is not to be covered, or the order of the
-            frames is not clear from their names.
+        DippError: Several entries match one picture, a track has a gap and `gaps` is `refuse`, or the names of the
+            frames do not show their order.
     """
     if loaded.frames and gaps is None:
         raise DippError(*FRAMES)
@@ -52,11 +52,11 @@ def declared(
     if loaded.frames and not max(loaded.frames) < len(pictures) == (loaded.count or len(pictures)):
         least = loaded.count or f"{max(loaded.frames) + 1} or more"
         raise DippError("regions", f"are for {least} frames, got {len(pictures)}", "pass all frames, and nothing else")
-    found = [loaded.of(path, number) for number, path in enumerate(pictures)]
-    _refuse_shared(found, pictures, loaded.everywhere)
-    if allow_none and None in found:
-        _warn_of_unmatched(loaded.unmatched(found))
-    return found if gaps is None else filled(found, [path.name for path in pictures], gaps)
+    entries = [loaded.of(path, number) for number, path in enumerate(pictures)]
+    _refuse_shared(entries, pictures, loaded.everywhere)
+    if allow_none and None in entries:
+        _warn_of_unmatched(loaded.unmatched(entries))
+    return entries if gaps is None else filled(entries, [path.name for path in pictures], gaps)
 
 
 def _warn_of_unmatched(names: Sequence[str]) -> None:
@@ -70,7 +70,7 @@ def _warn_of_unmatched(names: Sequence[str]) -> None:
 
 
 def _require_order(frames: Sequence[Path]) -> None:
-    """Raise if names sort in two ways: frame10 lies before frame2 by letters, and would get the boxes of that one."""
+    """Raise if names of frames sort in two ways, such as frame10 before frame2, which would exchange their boxes."""
     for before, after in pairwise(frames):
         if before.parent == after.parent and _by_number(before.name) > _by_number(after.name):
             raise DippError(
@@ -81,14 +81,14 @@ def _require_order(frames: Sequence[Path]) -> None:
 
 
 def _by_number(name: str) -> list[str | int]:
-    """Return a name as letters and numbers in turn."""
+    """Return a name split into letters and numbers in turn, for sorting."""
     return [int(part) if number % 2 else part for number, part in enumerate(re.split(r"([0-9]+)", name))]
 
 
-def _refuse_shared(found: Sequence[Declared | None], pictures: Sequence[Path], everywhere: Declared | None) -> None:
-    """Raise if one entry means two pictures: the regions of one would hide the wrong part of the other."""
+def _refuse_shared(entries: Sequence[Declared | None], pictures: Sequence[Path], everywhere: Declared | None) -> None:
+    """Raise if one entry matches two pictures, because it would hide the wrong part of one of them."""
     users: dict[int, Path] = {}
-    for entry, picture in zip(found, pictures, strict=True):
+    for entry, picture in zip(entries, pictures, strict=True):
         if entry is None or entry is everywhere:
             continue
         first = users.setdefault(id(entry), picture)
@@ -101,15 +101,15 @@ def _refuse_shared(found: Sequence[Declared | None], pictures: Sequence[Path], e
 
 
 def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -> list[Declared | None]:
-    """Return the regions of all frames without gaps in tracks.
+    """Return the regions of all frames after every gap in a track was covered.
 
     Args:
-        frames: The regions of every frame, in the order of time; None where nothing is declared.
-        names: The names of the frames, for messages.
+        frames: The regions of every frame, in the order of time; None for a frame without an entry.
+        names: The names of the frames, for errors.
         gaps: `refuse` or `cover`.
 
     Raises:
-        DippError: A track has a gap that is not to be covered, or frames that cannot be compared.
+        DippError: A track has a gap and `gaps` is `refuse`, or frames differ in size or orientation.
     """
     if gaps not in GAPS:
         raise DippError("gaps", f"must be {' or '.join(GAPS)}, got {gaps}")
@@ -120,7 +120,7 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
     for number, frame in enumerate(frames):
         for who in {region.id for region in frame.regions if region.id is not None} if frame else ():
             tracks[who].append(number)
-    made = list(frames)
+    covered = list(frames)
     for who, places in sorted(tracks.items()):
         for before, after in pairwise(places):
             if after == before + 1:
@@ -133,13 +133,13 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
                 )
             cover = _cover(who, frames[before], frames[after])
             for number in range(before + 1, after):
-                like = made[number] or replace(known[0], regions=())
-                made[number] = replace(like, regions=(*like.regions, cover))
-    return made
+                like = covered[number] or replace(known[0], regions=())
+                covered[number] = replace(like, regions=(*like.regions, cover))
+    return covered
 
 
 def _cover(who: str, *ends: Declared | None) -> Region:
-    """Return the smallest box that holds the regions of a track in several frames."""
+    """Return the smallest box that contains the regions with the id `who` in several frames."""
     regions = [region for frame in ends if frame for region in frame.regions if region.id == who]
     left, top, right, bottom = zip(*(region.outline.bounds() for region in regions), strict=True)
     return Region(Box(min(left), min(top), max(right), max(bottom)), regions[0].kind, who)

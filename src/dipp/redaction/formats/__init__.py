@@ -1,19 +1,19 @@
-"""Files of regions: one module a format, each with `recognises` and `read`, in the registry `FORMATS`.
+"""Files of regions: one module for each format, with `recognises` and `read`, in the registry `FORMATS`.
 
 | module | format |
 |---|---|
 | `own` | dipp's own JSON |
 | `coco` | COCO JSON: boxes, polygons, run lengths |
-| `labelme` | LabelMe JSON, a file a picture |
-| `voc` | Pascal VOC XML, a file a picture |
+| `labelme` | LabelMe JSON, one file for each picture |
+| `voc` | Pascal VOC XML, one file for each picture |
 | `cvat` | CVAT XML, for images and for videos |
 | `deid` | recipes of pydicom's deid: `coordinates` and `ctpcoordinates` |
-| `yolo` | YOLO text, a file a picture |
-| `masks` | PNG masks, a file a picture |
-| `column` | a column of a table, which is no file |
-| `reading` | what they share: names of pictures, numbers, JSON, XML |
+| `yolo` | YOLO text, one file for each picture |
+| `masks` | PNG masks, one file for each picture |
+| `column` | a column of a table, in the place of a file |
+| `reading` | what the formats share: names of pictures, numbers, JSON, XML |
 
-A new format is a module and an entry in `FORMATS`. The first one that recognises a file reads it.
+A new format is a module and an entry in `FORMATS`. A file is read by the first format that recognises it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,19 @@ FORMATS: dict[str, Format] = {
     "yolo": yolo,
     "mask": masks,
 }
-"""By name, in the order in which they are tried."""
+"""Formats by name, in the order in which they are tried."""
 
 __all__ = ["FORMATS", "Declarations", "load"]
 
 
 def load(path: Path) -> Declarations:
-    """Return all regions that a file, or every file of a folder, declares.
+    """Return the regions that a file declares, or all files in a folder.
+
+    Args:
+        path: A file or a folder.
 
     Raises:
-        DippError: A file is malformed or of no known format, or two files declare regions for one picture.
+        DippError: A file is malformed or has no known format, or two files declare regions for one picture.
     """
     if not path.exists():
         raise DippError(
@@ -52,21 +55,22 @@ def load(path: Path) -> Declarations:
             "name a file, or a folder of files, with regions",
         )
     if path.is_dir():
-        places = [one for one in sorted(path.iterdir()) if one.is_file() and not one.name.startswith(".")]
-        found = Declarations()
-        for one in places:
-            if one.name not in yolo.NAMES:
-                found = found.add(_load(File.open(one)))
-        if not places:
+        files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+        declarations = Declarations()
+        for file in files:
+            if file.name not in yolo.NAMES:
+                declarations = declarations.add(_load(File.open(file)))
+        if not files:
             raise DippError(
                 "regions", f"must not name an empty folder, got {path}", "name a folder with files of regions"
             )
-        return found
+        return declarations
     return _load(File.open(path))
 
 
 def _load(file: File) -> Declarations:
-    for one in FORMATS.values():
-        if one.recognises(file):
-            return one.read(file)
+    """Return the regions of a file, read by the first format that recognises it."""
+    for file_format in FORMATS.values():
+        if file_format.recognises(file):
+            return file_format.read(file)
     raise DippError(file.name, "has no known format of regions", f"use one of {', '.join(FORMATS)}")

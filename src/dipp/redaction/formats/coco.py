@@ -1,7 +1,7 @@
-"""COCO JSON: polygons and run lengths where an annotation has them, its box otherwise.
+"""COCO JSON: the polygons or run lengths of each annotation, or its box if it has neither.
 
 Run lengths go column by column, as a list or in COCO's compressed text. `track_id` or `instance_id` is the region's id.
-An annotation of several polygons is one object in parts: they are one unit.
+An annotation with several polygons is one object in several parts, and so one unit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the regions of all images of a file."""
+    """Return the regions of all images in a COCO file; raise if the file is malformed."""
     images, annotations = _table(file, "images"), _table(file, "annotations")
     for one in (*images, *annotations):
         for name in ("id", "image_id", "category_id"):
@@ -64,7 +64,14 @@ def read(file: File) -> Declarations:
 def sized(
     file: File, regions: Iterable[Region], size: tuple[Any, Any] | None, annotations: Iterable[dict[str, Any]]
 ) -> Declared:
-    """Return the regions of a picture. Run lengths cover the whole of it, so they say its size too."""
+    """Return the regions of a picture with its size. Run lengths cover the whole picture, so they state its size too.
+
+    Args:
+        file: The file of regions, for errors.
+        regions: The regions of the picture.
+        size: Width and height that the file states; None if it states none.
+        annotations: The annotations of the picture, as JSON.
+    """
     found = declared(file, regions, size)
     shapes = [one["segmentation"]["size"] for one in annotations if isinstance(one.get("segmentation"), dict)]
     for height, width in shapes:
@@ -77,6 +84,7 @@ def sized(
 
 
 def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]]:
+    """Return a list of objects of the file by its name; empty if it is missing and not needed."""
     found = file.json.get(name)
     if found is None and not needed:
         return []
@@ -86,7 +94,7 @@ def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]
 
 
 def in_parts(file: File, annotation: dict[str, Any], kind: str, name: str) -> list[Region]:
-    """Return the regions of an annotation: one, or several with one id, which is `name` if it has none of its own."""
+    """Return the regions of an annotation; several parts share one id, by default `name`."""
     found = list(_outlines(file, annotation))
     who = text(annotation.get("track_id", annotation.get("instance_id")))
     who = name if who is None and len(found) > 1 else who
@@ -94,7 +102,7 @@ def in_parts(file: File, annotation: dict[str, Any], kind: str, name: str) -> li
 
 
 def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
-    """Yield the outlines of an annotation."""
+    """Yield the outlines of an annotation: its polygons, its run lengths, or its box."""
     shape = annotation.get("segmentation")
     if isinstance(shape, dict):
         yield _mask(file, shape)
@@ -111,6 +119,7 @@ def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
 
 
 def _mask(file: File, shape: dict[str, Any]) -> Pixels:
+    """Return the mask that run lengths describe."""
     height, width = (whole(file, side) for side in numbers(file, shape.get("size"), 2))
     counts = shape.get("counts")
     try:
@@ -123,11 +132,14 @@ def _mask(file: File, shape: dict[str, Any]) -> Pixels:
 
 
 def uncompressed(counts: str) -> list[int]:
-    """Return run lengths from COCO's compressed text.
+    """Return the run lengths that COCO's compressed text holds.
 
-    A number is written in groups of five bits, the lowest first, each plus 48 as a character; a sixth bit says that
-    more follow, and the highest bit of the last group is the sign. From the fourth number on, a number is the change
-    against the one two before it.
+    A number is written in groups of five bits, the lowest first, each plus 48 as a character. A sixth bit says that
+    more groups follow, and the highest bit of the last group is the sign. From the fourth number on, the text holds
+    the difference to the number two places before.
+
+    Raises:
+        ValueError: The text is malformed or ends early.
     """
     lengths: list[int] = []
     value = shift = 0

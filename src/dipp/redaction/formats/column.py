@@ -1,16 +1,17 @@
 """Regions in a column of a table, beside the picture that they are for.
 
-A cell holds one of these, and nothing (null) says that nothing is declared for the picture:
+An empty cell (null) declares nothing for its picture. Any other cell holds one of these:
 
 | cell | what is hidden |
 |---|---|
-| objects of the hub: `{"bbox": [[LEFT, TOP, WIDTH, HEIGHT], …], "category": […]}`, or a list of such | as in COCO |
+| objects of the hub: `{"bbox": [[LEFT, TOP, WIDTH, HEIGHT], …], "category": […]}`, or a list of objects | as in COCO |
 | `[[LEFT, TOP, WIDTH, HEIGHT], …]` | boxes |
 | regions of dipp's own JSON: `[{"kind": "face", "box": […]}, …]` | boxes, polygons, masks |
 | a PNG, as bytes or {bytes, path} | its pixels that are not 0 |
 | text | JSON of one of the first three |
 
-Some datasets store corners instead of sizes. Read as sizes, they hide at least the box that was meant.
+Some datasets store the right and lower edge in the place of width and height. Read as width and height, they hide at
+least the box that was meant.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ from dipp.redaction.formats.reading import File, box, numbers
 from dipp.redaction.regions import Declared, Region
 
 PREFIX = "column:"
-"""Beginning of what users write in the place of a file of regions."""
+"""Beginning of the text that users give in the place of a file of regions: `column:NAME`."""
 KINDS = ("category", "category_id", "label", "kind", "class")
-"""Parts of an object that say what it shows; the first one that is there counts."""
+"""Keys of an object that may state its kind; the first one that is present counts."""
 OWN = {"box", "edges", "polygon", "mask"}
+"""Keys by which an object of dipp's own JSON is recognised."""
 
 
 def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str]) -> Declared | None:
-    """Return the regions of one picture; None if its cell is empty.
+    """Return the regions that a cell declares for its picture; None if the cell is empty.
 
     Args:
-        name: Column and row, for messages.
-        cell: What the column holds for the picture.
-        size: Width and height of the picture where the table has them.
-        kinds: Names of the classes 0, 1, …, where they are known.
+        name: Names of the column and the row, for errors.
+        cell: Content of the cell.
+        size: Width and height of the picture; None if the table does not state them.
+        kinds: Names of the classes 0, 1, …; empty if they are not known.
 
     Raises:
         DippError: The cell holds no regions, or malformed ones.
@@ -65,7 +67,7 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
 
 
 def _entries(file: File, cell: Any) -> list[Any]:
-    """Return the objects of a cell; a struct of lists holds one object at each place."""
+    """Return the objects in a cell; a struct of lists holds the n-th object in the n-th place of each list."""
     if isinstance(cell, dict) and isinstance(cell.get("bbox"), list):
         count = len(cell["bbox"])
         lists = {name: values for name, values in cell.items() if isinstance(values, list)}
@@ -78,7 +80,7 @@ def _entries(file: File, cell: Any) -> list[Any]:
 
 
 def _regions(file: File, entry: Any, kinds: Sequence[str], name: str) -> Iterator[Region]:
-    """Yield the regions of one object; `name` is the id of an object in parts that has none of its own."""
+    """Yield the regions of one object; several parts of an object share one id, by default `name`."""
     if isinstance(entry, list):
         left, top, width, height = numbers(file, entry, 4)
         yield Region(box(file, left, top, left + width, top + height))

@@ -1,7 +1,7 @@
-"""CVAT XML 1.1, for images and for videos: boxes (turned ones too), polygons, ellipses and masks.
+"""CVAT XML 1.1, for images and for videos: boxes (also turned ones), polygons, ellipses and masks.
 
-In a file for a video, frames are the pictures that are given, sorted by name; the number of a track is the region's id.
-A box that is marked as outside is none.
+In a file for a video, frame n is the n-th picture that the user gives, sorted by name. The number of a track is the
+region's id. A box that is marked as outside is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dipp.redaction.regions import Region
 
 SHAPES = ("box", "polygon", "ellipse", "mask")
 WORDS = ("tag", "attribute")
-"""Parts of an image or a track that are no shapes."""
+"""Elements of an image or a track that are not shapes."""
 
 
 def recognises(file: File) -> bool:
@@ -26,7 +26,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the regions of all pictures, or of all frames, of a file."""
+    """Return the regions of all images, or of all frames of a video, in a CVAT file; raise if it is malformed."""
     root = file.xml
     assert root is not None  # noqa: S101 - `recognises` was asked
     tracks = list(root.iter("track"))
@@ -58,7 +58,7 @@ def read(file: File) -> Declarations:
 
 
 def _frame(file: File, shape: Element) -> int:
-    """Return the number of the frame that a shape is in, from 0."""
+    """Return the number of the frame to which a shape belongs, from 0."""
     found = number(file, shape.get("frame"))
     if found < 0 or found != int(found):
         file.fail(f"must number frames by whole numbers from 0, got {found:g}")
@@ -66,6 +66,7 @@ def _frame(file: File, shape: Element) -> int:
 
 
 def _regions(file: File, image: Element) -> list[Region]:
+    """Return the regions of an image."""
     for shape in image:
         _require_area(file, shape)
     return [
@@ -76,6 +77,7 @@ def _regions(file: File, image: Element) -> list[Region]:
 
 
 def _require_area(file: File, shape: Element) -> None:
+    """Raise if an element is a shape without an area, such as points."""
     if shape.tag not in SHAPES + WORDS:
         file.fail(
             f"has a shape of the type {shape.tag!s:.40}, which is not supported", f"use one of {', '.join(SHAPES)}"
@@ -83,6 +85,7 @@ def _require_area(file: File, shape: Element) -> None:
 
 
 def _outline(file: File, shape: Element) -> Outline:
+    """Return the outline of a shape; an ellipse becomes its box."""
     if shape.tag == "polygon":
         words = [word for point in (shape.get("points") or "").split(";") for word in point.split(",")]
         return polygon(file, pairs(file, [number(file, word) for word in words]))

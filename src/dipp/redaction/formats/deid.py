@@ -1,9 +1,9 @@
-"""Recipes of pydicom's deid: the boxes of `coordinates` and `ctpcoordinates`, for every picture that is given.
+"""Recipes of pydicom's deid: the boxes of `coordinates` and `ctpcoordinates`, for every picture.
 
     coordinates LEFT,TOP,RIGHT,BOTTOM          ctpcoordinates LEFT,TOP,WIDTH,HEIGHT          coordinates all
 
-Recipes choose boxes by the tags of a file; we do not evaluate that. A recipe with conditions is refused, because a box
-that does not apply must not be taken for one that does.
+Recipes may choose boxes by the tags of a file. dipp does not evaluate such conditions, and refuses a recipe that has
+them, because it cannot know which boxes apply to a picture.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ CONDITIONS = re.compile(
 
 
 def recognises(file: File) -> bool:
-    """Return whether a file is a recipe with boxes."""
+    """Return whether a file is a recipe of deid with boxes."""
     return file.text is not None and BOXES.search(file.text) is not None
 
 
 def read(file: File) -> Declarations:
-    """Return the boxes of a recipe."""
+    """Return the boxes of a recipe, which apply to every picture; raise if the recipe has conditions."""
     recipe = file.text or ""
     if found := CONDITIONS.search(recipe):
         file.fail(f"has conditions ({found[1]} …), which are not evaluated", "keep the lines of coordinates that apply")
@@ -47,6 +47,7 @@ def read(file: File) -> Declarations:
 
 
 def _outline(file: File, kind: str, words: str) -> Outline:
+    """Return the box of a line with four numbers; `kind` is the first word of the line."""
     values = [number(file, word) for word in words.split("#")[0].split(",")]
     if len(values) != 4:
         file.fail(f"must give {kind} 4 numbers, got {words.strip()!s:.40}")

@@ -1,4 +1,4 @@
-"""LabelMe JSON, a file a picture: polygons, rectangles, circles (as the square around them) and masks.
+"""LabelMe JSON, one file for each picture: polygons, rectangles, circles (as the squares around them) and masks.
 
 `group_id` is the region's id.
 """
@@ -23,7 +23,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the regions of the one picture of a file."""
+    """Return the regions of the picture that a LabelMe file is about; raise if the file is malformed."""
     content = file.json
     shapes = content["shapes"]
     if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
@@ -37,6 +37,7 @@ def read(file: File) -> Declarations:
 
 
 def _outline(file: File, shape: dict[str, Any]) -> Outline:
+    """Return the outline of a shape; raise if the shape has no area."""
     kind = shape.get("shape_type", "polygon")
     if not isinstance(shape.get("points"), list):
         file.fail("has a shape without a list of points")

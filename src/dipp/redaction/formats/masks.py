@@ -1,4 +1,4 @@
-"""PNG masks, a file a picture, with the picture's name: every pixel that is not 0 is hidden."""
+"""PNG masks, one file for each picture and with its name: every pixel that is not 0 is hidden."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the one region of a mask; a mask without one declares that there is nothing."""
+    """Return the region that a mask declares for its picture; a mask of zeros declares that nothing is to be hidden."""
     try:
         inside = drawn(file.content)
     except DippError as error:
@@ -32,7 +32,7 @@ def read(file: File) -> Declarations:
 
 
 def drawn(content: bytes) -> Mask:
-    """Return the pixels of a PNG that are not 0."""
+    """Return the mask (H, W) of the pixels of a PNG that are not 0; raise if it is damaged or in colour."""
     from PIL import Image
 
     try:

@@ -1,4 +1,4 @@
-"""dipp's own JSON, which `dipp regions` writes.
+"""dipp's own JSON format of regions, which `dipp regions` writes.
 
     {"format": "dipp regions", "version": 1, "pictures": [
       {"name": "street.jpg", "size": [4000, 3000], "boxes": "raw", "regions": [
@@ -7,8 +7,9 @@
         {"kind": "plate", "polygon": [[X, Y], [X, Y], [X, Y]]},
         {"kind": "name", "mask": {"size": [WIDTH, HEIGHT], "corner": [LEFT, TOP], "runs": [OUT, IN, OUT, …]}}]}]}
 
-`size`, `boxes` (raw: as stored; oriented: turned by the EXIF orientation), `kind` and `id` may be left out. The runs of
-a mask go row by row and begin with pixels outside.
+`size`, `boxes`, `kind` and `id` may be left out. `boxes` says whether coordinates belong to the picture as it is stored
+(raw) or as it is turned by its EXIF orientation (oriented). The runs of a mask go row by row and begin with pixels
+outside of the region.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the regions of all pictures of a file."""
+    """Return the regions of all pictures in a file of dipp's own JSON; raise if it is malformed."""
     content = file.json
     if content.get("version") != VERSION or not isinstance(content.get("pictures"), list):
         file.fail(f"must have version {VERSION} and a list of pictures")
@@ -40,6 +41,7 @@ def read(file: File) -> Declarations:
 
 
 def _picture(file: File, entry: Any) -> tuple[str, Declared]:
+    """Return the name and the regions of one picture from its JSON."""
     if not isinstance(entry, dict) or not isinstance(entry.get("regions"), list):
         file.fail("must have a name and a list of regions for every picture")
     name = str(entry.get("name") or "")
@@ -55,7 +57,12 @@ def _picture(file: File, entry: Any) -> tuple[str, Declared]:
 
 
 def region(file: File, entry: Any) -> Region:
-    """Return one region from its JSON."""
+    """Return a region from its JSON; raise if it is malformed.
+
+    Args:
+        file: The file that holds it, for errors.
+        entry: The JSON of the region.
+    """
     shapes = {"box", "edges", "polygon", "mask"} & set(entry) if isinstance(entry, dict) else set()
     if len(shapes) != 1:
         file.fail("must have one of box, edges, polygon and mask in every region")
@@ -67,6 +74,7 @@ def region(file: File, entry: Any) -> Region:
 
 
 def _outline(file: File, entry: dict[str, Any]) -> Outline:
+    """Return the outline of a region from its JSON."""
     if "box" in entry:
         left, top, width, height = numbers(file, entry["box"], 4)
         return box(file, left, top, left + width, top + height)
@@ -87,7 +95,7 @@ def _outline(file: File, entry: dict[str, Any]) -> Outline:
 
 
 def packed(declared: Declared | None) -> str | None:
-    """Return the regions of one picture as text, exactly; None if nothing is declared for it."""
+    """Return the regions of one picture as text without loss; None if nothing is declared for it."""
     if declared is None:
         return None
     facts = [entry(region) for region in declared.regions]
@@ -95,7 +103,7 @@ def packed(declared: Declared | None) -> str | None:
 
 
 def unpacked(text: str | None) -> Declared | None:
-    """Return the regions that `packed` has packed."""
+    """Return the regions that `packed` has written as text."""
     if text is None:
         return None
     facts, size, relative, source, oriented = json.loads(text)
@@ -104,6 +112,6 @@ def unpacked(text: str | None) -> Declared | None:
 
 
 def entry(region: Region) -> dict[str, Any]:
-    """Return one region as its JSON."""
+    """Return the JSON of a region."""
     who = {} if region.id is None else {"id": region.id}
     return {"kind": region.kind, **who, **region.outline.facts()}

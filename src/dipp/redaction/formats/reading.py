@@ -1,4 +1,4 @@
-"""What all formats of regions share: names of pictures, numbers, JSON, and XML without entities."""
+"""Reading that all formats of regions share: names of pictures, numbers, JSON, and XML without entities."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dipp.redaction.regions import Declared, Region
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """A file of regions."""
+    """A file of regions: its path and its bytes."""
 
     path: Path
     content: bytes
 
     @classmethod
     def open(cls, path: Path) -> File:
-        """Read a file."""
+        """Return the file at a path; raise if it cannot be read."""
         try:
             return cls(path, path.read_bytes())
         except OSError as error:
@@ -34,12 +34,12 @@ class File:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name of the file, for errors."""
         return self.path.name
 
     @functools.cached_property
     def text(self) -> str | None:
-        """The content as text; None if it is not text."""
+        """The content as text; None if it is not UTF-8."""
         try:
             return self.content.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -47,7 +47,7 @@ class File:
 
     @functools.cached_property
     def json(self) -> Any:
-        """The content as JSON; None if it does not look like JSON."""
+        """The content as JSON; None if it does not begin as JSON does. Malformed JSON raises an error."""
         if self.text is None or not self.text.lstrip().startswith(("{", "[")):
             return None
         try:
@@ -59,7 +59,7 @@ class File:
             raise DippError(self.name, f"is not valid JSON{line}", "write it anew") from None
 
     def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object of JSON; of two values under one name, readers would see only the last."""
+        """Return an object of JSON; raise if it has a name twice, because readers would see only the last value."""
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
@@ -68,7 +68,7 @@ class File:
 
     @functools.cached_property
     def xml(self) -> Element | None:
-        """The root of the content as XML; None if it does not look like XML."""
+        """The root of the content as XML; None if it does not begin as XML does. Malformed XML raises an error."""
         if self.text is None or not self.text.lstrip().startswith("<"):
             return None
         builder, parser = TreeBuilder(), expat.ParserCreate()
@@ -83,30 +83,31 @@ class File:
             raise DippError(self.name, f"is not valid XML ({error})", "write it anew") from None
 
     def _no_entities(self, *_: Any) -> NoReturn:
+        """Raise an error about a document type, which could define entities."""
         raise DippError(self.name, "is XML with a document type, which is not supported", "remove its DOCTYPE line")
 
     def fail(self, problem: str, remedy: str = "") -> NoReturn:
-        """Raise an error that names the file."""
+        """Raise an error about the file."""
         raise DippError(self.name, problem, remedy) from None
 
 
 @dataclass(frozen=True)
 class Declarations:
-    """The regions that files declare, by picture."""
+    """The regions that files of regions declare for pictures."""
 
     named: dict[str, Declared] = field(default_factory=dict)
-    """By the name or path of the picture."""
+    """Regions by the name or path of the picture."""
     stems: dict[str, Declared] = field(default_factory=dict)
-    """By the name of the picture without its ending."""
+    """Regions by the name of the picture without its ending."""
     frames: dict[int, Declared] = field(default_factory=dict)
-    """By the number of the picture among all that are given, sorted by name."""
+    """Regions by the number of the picture among all pictures that the user gives, sorted by name."""
     count: int | None = None
-    """How many frames there must be; None where that is not recorded."""
+    """Required number of frames; None if the file does not state it."""
     everywhere: Declared | None = None
-    """For every picture."""
+    """Regions of every picture; None if there are none."""
 
     def add(self, other: Declarations) -> Declarations:
-        """Add others to these and return both; raise if both declare regions for one picture."""
+        """Return these declarations together with others, added in place; raise if both are about one picture."""
         parts: Any = (self.named, other.named), (self.stems, other.stems), (self.frames, other.frames)
         for own, theirs in parts:
             small, large = (own, theirs) if len(own) < len(theirs) else (theirs, own)
@@ -123,11 +124,11 @@ class Declarations:
         """Return the regions of a picture; None if nothing is declared for it.
 
         Args:
-            picture: Its path.
-            number: Its number among all that are given, sorted by name.
+            picture: Path of the picture.
+            number: Its number among all pictures that the user gives, sorted by name.
 
         Raises:
-            DippError: Several entries could mean this picture.
+            DippError: Several entries match this picture.
         """
         found = [*self._by_name(picture)]
         found += [self.stems[picture.stem]] if picture.stem in self.stems else []
@@ -146,14 +147,14 @@ class Declarations:
         return sorted(name for name, entry in (self.named | self.stems).items() if id(entry) not in used)
 
     def _by_name(self, picture: Path) -> Iterator[Declared]:
-        """Yield the entries whose name is that of a picture: the whole path, or the last part of one."""
+        """Yield the entries that match the path of a picture; if none does, those that match its last part."""
         whole, alike = "/" + picture.absolute().as_posix(), self._by_last_part.get(picture.name, [])
         exact = [one for path, one in alike if len(path.parts) > 1 and whole.endswith(f"/{path}")]
         yield from exact or (one for _, one in alike)
 
     @functools.cached_property
     def _by_last_part(self) -> dict[str, list[tuple[PurePosixPath, Declared]]]:
-        """Entries by the last part of their names, so that each of many pictures is found at once."""
+        """Entries with their paths, by the last part of these paths, so that each picture is found quickly."""
         found: defaultdict[str, list[tuple[PurePosixPath, Declared]]] = defaultdict(list)
         for name, one in self.named.items():
             path = PurePosixPath(name.replace("\\", "/"))
@@ -162,10 +163,10 @@ class Declarations:
 
 
 class Format(Protocol):
-    """A format of regions: the face of a module of this folder."""
+    """The interface of a format of regions, which each module of this folder implements."""
 
     def recognises(self, file: File) -> bool:
-        """Return whether a file is of this format."""
+        """Return whether a file has this format."""
 
     def read(self, file: File) -> Declarations:
         """Return the regions that a file declares."""
@@ -174,13 +175,20 @@ class Format(Protocol):
 def declared(
     file: File, regions: Iterable[Region], size: tuple[Any, Any] | None = None, *, relative: bool = False
 ) -> Declared:
-    """Return the regions of one picture, with the size that the file records."""
+    """Return the regions of one picture, with the size of the picture that the file states.
+
+    Args:
+        file: The file of regions.
+        regions: The regions of the picture.
+        size: Width and height as the file states them; None if it states none.
+        relative: Whether coordinates are shares of width and height.
+    """
     recorded = None if size is None or None in size else (whole(file, size[0]), whole(file, size[1]))
     return Declared(tuple(regions), recorded, relative, file.name)
 
 
 def whole(file: File, value: Any) -> int:
-    """Return a whole number above 0, from JSON or text."""
+    """Return a value of JSON or text as a whole number above 0; raise if it is anything else."""
     found = number(file, value)
     if not (found > 0 and found == int(found)):
         file.fail(f"must have a size in whole pixels, got {value!s:.40}")
@@ -188,7 +196,7 @@ def whole(file: File, value: Any) -> int:
 
 
 def number(file: File, value: Any) -> float:
-    """Return a finite number, from JSON or text."""
+    """Return a value of JSON or text as a finite number; raise if it is anything else."""
     try:
         found = float("nan") if isinstance(value, bool) or value is None else float(value)
     except (ValueError, TypeError, OverflowError):
@@ -199,14 +207,14 @@ def number(file: File, value: Any) -> float:
 
 
 def numbers(file: File, values: Any, count: int | None = None) -> list[float]:
-    """Return a list of numbers, of a given length if there is one."""
+    """Return values as a list of finite numbers, and of length `count` if that is given; raise otherwise."""
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
         file.fail(f"must have a list of {'' if count is None else f'{count} '}numbers, got {values!s:.40}")
     return [number(file, value) for value in values]
 
 
 def box(file: File, left: float, top: float, right: float, bottom: float) -> Box:
-    """Return a box; an empty one ends in a line that names the file."""
+    """Return a box; raise an error about the file if it is empty."""
     try:
         return Box(left, top, right, bottom)
     except DippError as error:
@@ -214,7 +222,7 @@ def box(file: File, left: float, top: float, right: float, bottom: float) -> Box
 
 
 def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
-    """Return a polygon; one of fewer than three points ends in a line that names the file."""
+    """Return a polygon; raise an error about the file if it has fewer than three points."""
     try:
         return Polygon(tuple(points))
     except DippError as error:
@@ -222,19 +230,19 @@ def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
 
 
 def pairs(file: File, values: list[float]) -> list[tuple[float, float]]:
-    """Return points from a flat list x, y, x, y and so on."""
+    """Return the points in a flat list x, y, x, y and so on."""
     if len(values) % 2:
         file.fail(f"must give a polygon pairs of numbers, got {len(values)} numbers")
     return list(zip(values[::2], values[1::2], strict=True))
 
 
 def text(value: Any) -> str | None:
-    """Return a name or an id as text; None stays None."""
+    """Return a name or an id as text, or None if it is None."""
     return None if value is None else str(value)
 
 
 def named(file: File, pictures: Iterable[tuple[str, Declared]]) -> Declarations:
-    """Return declarations by name; a name that occurs twice is refused."""
+    """Return declarations by the names of pictures; raise if a name is empty or occurs twice."""
     found: dict[str, Declared] = {}
     for name, regions in pictures:
         if not name:

@@ -1,6 +1,6 @@
-"""Pascal VOC XML, a file a picture.
+"""Pascal VOC XML, one file for each picture.
 
-Some programs count pixels from 1, as VOC does, and others from 0. The box takes in both.
+Some programs count pixels from 1, as VOC does, and others from 0. The hidden box covers both meanings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the regions of the one picture of a file."""
+    """Return the regions of the picture that a VOC file is about; raise if the file is malformed."""
     root = file.xml
     assert root is not None  # noqa: S101 - `recognises` was asked
     size = root.findtext("size/width"), root.findtext("size/height")
@@ -27,6 +27,7 @@ def read(file: File) -> Declarations:
 
 
 def _region(file: File, entry: Element) -> Region:
+    """Return the region of an object."""
     words = [entry.findtext(f"bndbox/{name}") for name in ("xmin", "ymin", "xmax", "ymax")]
     if None in words:
         file.fail("has an object without a bndbox of xmin, ymin, xmax and ymax")

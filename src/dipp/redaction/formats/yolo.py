@@ -1,8 +1,8 @@
-"""YOLO text, a file a picture, with the picture's name: a line a region, in shares of width and height.
+"""YOLO text, one file for each picture and with its name: one line for each region, in shares of width and height.
 
     CLASS X Y WIDTH HEIGHT [CONFIDENCE]          CLASS X Y X Y X Y …          (centre of a box; points of a polygon)
 
-Names of classes come from `classes.txt` or `obj.names` in the same folder, one a line.
+Names of classes come from `classes.txt` or `obj.names` in the same folder, one in each line.
 
 Lines of a *pose* (CLASS X Y WIDTH HEIGHT and then keypoints) are not read. With an odd count of numbers they are no
 polygon. With visibility flags, each third number after the box is 0, 1 or 2, and such a line is refused. K keypoints
@@ -25,14 +25,14 @@ LINE = re.compile(r"\s*\d+(\s+[-+.\deE]+){4,}\s*")
 
 
 def recognises(file: File) -> bool:
-    """Return whether a file is YOLO text; an empty one declares that there is nothing."""
+    """Return whether a file is YOLO text; an empty .txt file is, and declares that nothing is to be hidden."""
     if file.text is None or file.path.suffix.lower() != ".txt":
         return False
     return all(LINE.fullmatch(line) for line in file.text.splitlines() if line.strip())
 
 
 def read(file: File) -> Declarations:
-    """Return the regions of the one picture of a file."""
+    """Return the regions of the picture that a YOLO file is about; raise if the file is malformed."""
     names = _names(file.path.parent)
     regions = []
     for line in (file.text or "").splitlines():
@@ -45,6 +45,7 @@ def read(file: File) -> Declarations:
 
 
 def _outline(file: File, values: list[float]) -> Outline:
+    """Return the box or the polygon of a line; raise if it may be the keypoints of a pose."""
     if len(values) > 5:
         if len(values) % 2 or _is_flagged(values):
             file.fail(
@@ -64,7 +65,7 @@ def _is_flagged(values: Sequence[float]) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of classes, where a file has them."""
+    """Return the names of the classes 0, 1, …; empty if no file in the folder states them."""
     for name in NAMES:
         if (folder / name).is_file():
             return [line.strip() for line in (folder / name).read_text("utf-8").splitlines()]

@@ -1,7 +1,7 @@
-"""Blocks of coefficients to samples and back, chroma sampling, and colour: for a rectangle of whole MCUs.
+"""Blocks of coefficients to samples and back, chroma sampling, and colour, for a rectangle of whole MCUs.
 
-Chroma is repeated, not interpolated, so that a sample depends on its own MCU alone: nothing crosses the border between
-what is known and what is not.
+Chroma is repeated and not interpolated. So a sample depends on its own MCU alone, and nothing crosses the border
+between known and hidden MCUs.
 """
 
 from __future__ import annotations
@@ -18,37 +18,45 @@ Samples = NDArray[np.float64]
 _ROWS = np.arange(BLOCK)
 BASIS = np.cos((2 * _ROWS[None, :] + 1) * _ROWS[:, None] * math.pi / (2 * BLOCK)) / 2
 BASIS[0] /= math.sqrt(2)
-"""(8, 8): the orthonormal DCT; coefficients = BASIS · samples · BASISᵀ."""
+"""Matrix (8, 8) of the orthonormal DCT: coefficients = BASIS · samples · BASISᵀ."""
 TO_RGB = np.array([[1, 0, 1.402], [1, -0.344136286201022, -0.714136286201022], [1, 1.772, 0]])
-"""Matrix from luma and chroma around 0 to colours (JFIF)."""
+"""Matrix (3, 3) from luma and chroma around 0 to red, green and blue, as JFIF defines it."""
 TO_LUMA = np.linalg.inv(TO_RGB)
 LARGEST = 1023
 """Largest magnitude of a quantised coefficient."""
 
 
 def samples(component: Component, top: int, bottom: int, left: int, right: int) -> Samples:
-    """Return the samples around 0 of a component in some rows and columns of its blocks."""
+    """Return the samples (H, W) around 0 of a component, for the blocks in rows top…bottom and columns left…right."""
     part = component.blocks[top:bottom, left:right].astype(np.float64) * component.quantisation
     rows, columns = part.shape[:2]
-    found = BASIS.T @ part.reshape(rows, columns, BLOCK, BLOCK) @ BASIS
-    return found.transpose(0, 2, 1, 3).reshape(rows * BLOCK, columns * BLOCK)
+    inverse = BASIS.T @ part.reshape(rows, columns, BLOCK, BLOCK) @ BASIS
+    return inverse.transpose(0, 2, 1, 3).reshape(rows * BLOCK, columns * BLOCK)
 
 
 def transformed(values: Samples, quantisation: NDArray[np.int64]) -> Samples:
-    """Return the coefficients (rows, columns, 64) of samples around 0, in steps of the quantisation, not rounded."""
+    """Return the coefficients (rows, columns, 64) of samples (H, W) around 0, in quantisation steps, not rounded."""
     rows, columns = values.shape[0] // BLOCK, values.shape[1] // BLOCK
     part = values.reshape(rows, BLOCK, columns, BLOCK).transpose(0, 2, 1, 3)
-    found = (BASIS @ part @ BASIS.T).reshape(rows, columns, 64) / quantisation
-    return np.clip(found, -LARGEST, LARGEST)
+    steps = (BASIS @ part @ BASIS.T).reshape(rows, columns, 64) / quantisation
+    return np.clip(steps, -LARGEST, LARGEST)
 
 
 def rounded(coefficients: Samples) -> Plane:
-    """Return coefficients as they are stored."""
+    """Return coefficients rounded to the integers that are stored."""
     return np.rint(coefficients).astype(np.int16)
 
 
 def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Samples:
-    """Return the pixels (H, W, C) of some rows and columns of MCUs: levels 0 to 255, grey or RGB, not rounded."""
+    """Return the pixels (H, W, C) of a rectangle of MCUs: levels from 0 to 255, grey or RGB, not rounded.
+
+    Args:
+        picture: The picture.
+        top: First row of MCUs.
+        bottom: Row of MCUs after the last one.
+        left: First column of MCUs.
+        right: Column of MCUs after the last one.
+    """
     most_down, most_across = (side // BLOCK for side in picture.mcu)
     planes = []
     for one in picture.components:
@@ -61,7 +69,12 @@ def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Sampl
 
 
 def coefficients(picture: Jpeg, levels: Samples) -> tuple[Samples, ...]:
-    """Return the coefficients of each component for pixels (H, W, C) that fill whole MCUs, not rounded."""
+    """Return the coefficients of each component, not rounded, of pixels that fill whole MCUs.
+
+    Args:
+        picture: The picture, whose chroma sampling and quantisation are used.
+        levels: Pixels (H, W, C) from 0 to 255.
+    """
     values = levels - 128
     if len(picture.components) == 3 and not picture.rgb:
         values = values @ TO_LUMA.T

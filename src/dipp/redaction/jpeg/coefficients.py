@@ -1,9 +1,9 @@
-"""`Jpeg`: a picture as the quantised DCT coefficients of its blocks, read from any usual file and written in one way.
+"""`Jpeg`, a picture as the quantised DCT coefficients of its blocks, with functions that read and write files.
 
-What is written depends on the `Jpeg` alone: baseline, one interleaved scan, Huffman tables that are best for the
-coefficients that are written, no restart intervals, no application segments but those that say what the numbers mean.
-So a file that was read and written again carries nothing of its Huffman tables, scan script, restart intervals,
-metadata, previews or trailers; and two files with equal `Jpeg`s become the same bytes.
+A written file depends on the `Jpeg` alone: baseline, one interleaved scan, the best Huffman tables for the written
+coefficients, no restart intervals, and only the application segments that say what the numbers mean. So a file that
+was read and written again keeps nothing of its Huffman tables, scan script, restart intervals, metadata, previews or
+trailers. Two files with equal `Jpeg`s become the same bytes.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from dipp.redaction.jpeg.segments import Scan, Segments, damaged
 
 BLOCK = 8
 MAX_BLOCKS = 10
-"""Blocks of an MCU in an interleaved scan, at most."""
+"""Largest number of blocks of an MCU in an interleaved scan."""
 LARGEST_AC, LARGEST_DC = 10, 11
-"""Bits of a coefficient, and of the difference of two first ones, at most."""
+"""Largest number of bits of an AC coefficient, and of the difference between two DC coefficients."""
 
 Plane = NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """One component: how it is sampled, how it is quantised, and its coefficients."""
+    """A component of a picture, such as luma: its sampling, its quantisation and its coefficients."""
 
     across: int
     down: int
-    """Blocks in an MCU, horizontally and vertically."""
+    """Numbers of blocks in an MCU, horizontally (`across`) and vertically (`down`)."""
     quantisation: NDArray[np.int64]
-    """(64,), row by row."""
+    """Quantisation table (64,), row by row."""
     blocks: Plane
-    """(rows, columns, 64): quantised coefficients, row by row; whole MCUs."""
+    """Quantised coefficients (rows, columns, 64), row by row; blocks fill whole MCUs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Jpeg:
-    """A picture as coefficients."""
+    """A picture as quantised DCT coefficients."""
 
     width: int
     height: int
@@ -54,7 +54,7 @@ class Jpeg:
     orientation: int = 1
     """EXIF orientation, 1 to 8."""
     profile: bytes = b""
-    """ICC profile; empty for none."""
+    """ICC profile; empty if there is none."""
 
     @property
     def mcu(self) -> tuple[int, int]:
@@ -66,7 +66,7 @@ class Jpeg:
 
     @property
     def mcus(self) -> tuple[int, int]:
-        """Rows and columns of MCUs."""
+        """Numbers of rows and columns of MCUs."""
         tall, wide = self.mcu
         return -(-self.height // tall), -(-self.width // wide)
 
@@ -77,10 +77,10 @@ class Jpeg:
 
 
 def read(content: bytes) -> Jpeg:
-    """Return the picture in a JPEG file: baseline, extended or progressive, grey or colour, of any chroma sampling.
+    """Return the picture in a JPEG file: baseline, extended or progressive, grey or colour, any usual chroma sampling.
 
     Raises:
-        DippError: The file is damaged, too large, in CMYK, or coded in a way that few programs read.
+        DippError: The file is damaged, too large, in CMYK, or coded in a rare way that is not supported.
     """
     found = segments.parse(content)
     if found.width * found.height > MAX_PICTURE:
@@ -128,7 +128,7 @@ def _is_rgb(found: Segments) -> bool:
 
 
 def _real(found: tuple[int, int], mcu: tuple[int, int], factor: tuple[int, int]) -> tuple[int, int]:
-    """Return rows and columns of blocks of a component that are a part of the picture, given (height, width)."""
+    """Return the numbers of rows and columns of a component's blocks that belong to a picture (height, width)."""
     (height, width), (tall, wide), (across, down) = found, mcu, factor
     samples = -(-height * down * BLOCK // tall), -(-width * across * BLOCK // wide)
     return -(-samples[0] // BLOCK), -(-samples[1] // BLOCK)
@@ -143,12 +143,12 @@ def _read_scan(
     offsets: NDArray[np.int64],
     coefficients: NDArray[np.int16],
 ) -> None:
-    """Read one scan into all coefficients."""
+    """Read one scan into the array of all coefficients."""
     rows = []
     mcu = BLOCK * max(down for _, down in factors), BLOCK * max(across for across, _ in factors)
     for place in scan.components:
         across, down = factors[place]
-        if len(scan.components) == 1:  # then an MCU is one block, and blocks beyond the picture are not coded
+        if len(scan.components) == 1:  # an MCU is one block, and blocks beyond the picture are not coded
             down_blocks, across_blocks = _real((found.height, found.width), mcu, factors[place])
             rows.append((offsets[place], shapes[place][1], 1, 1, across_blocks, down_blocks, 0))
         else:
@@ -170,14 +170,21 @@ def _read_scan(
 
 
 def blocks_of(picture: Jpeg, component: Component) -> tuple[int, int]:
-    """Return rows and columns of blocks of a component that are a part of the picture; others fill up its MCUs."""
+    """Return the numbers of rows and columns of a component's blocks that belong to the picture.
+
+    Further blocks only fill up the last MCUs.
+    """
     return _real((picture.height, picture.width), picture.mcu, (component.across, component.down))
 
 
 def fill_up(component: Component, real: tuple[int, int]) -> None:
-    """Set the blocks that only fill up MCUs as `write` does: like the block before them in their MCU, and flat.
+    """Set the blocks that only fill up MCUs to what `write` writes there: flat, at the level of the block before.
 
-    Files have anything there, or nothing. What is painted must not depend on it: it is not written.
+    Files have arbitrary values in these blocks, or none. Painting must not depend on values that are not written.
+
+    Args:
+        component: The component, which is changed in place.
+        real: Numbers of rows and columns of blocks that belong to the picture.
     """
     across, down, found = component.across, component.down, component.blocks
     rows, columns = (np.arange(length) >= most for length, most in zip(found.shape[:2], real, strict=True))
@@ -191,7 +198,7 @@ def fill_up(component: Component, real: tuple[int, int]) -> None:
 
 
 def _kind(found: Segments, scan: Scan) -> int:
-    """Return how a scan is coded."""
+    """Return the kind of a scan: sequential, or one of the four progressive kinds."""
     if found.kind != segments.PROGRESSIVE:
         return scans.SEQUENTIAL
     if scan.first == 0:
@@ -200,7 +207,7 @@ def _kind(found: Segments, scan: Scan) -> int:
 
 
 def write(picture: Jpeg) -> bytes:
-    """Return the one file for a picture.
+    """Return the file of a picture, which is the same for the same picture.
 
     Raises:
         DippError: A coefficient is larger than the format allows.
@@ -209,6 +216,7 @@ def write(picture: Jpeg) -> bytes:
 
 
 def _segments(picture: Jpeg) -> Iterator[bytes]:
+    """Yield the segments of the file of a picture."""
     components = picture.components
     if picture.rgb:
         yield segments.segment(segments.APP14, b"Adobe\0\x64" + bytes(5))
@@ -216,7 +224,7 @@ def _segments(picture: Jpeg) -> Iterator[bytes]:
         yield segments.segment(segments.APP0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0")
     if picture.orientation != 1:
         yield segments.segment(segments.APP1, segments.EXIF + segments.exif_of(picture.orientation))
-    if picture.profile:  # ours, and always short
+    if picture.profile:  # our own profile, which fits into one segment
         yield segments.segment(segments.APP2, segments.ICC + b"\x01\x01" + picture.profile)
     numbers: dict[bytes, int] = {}
     for component in components:
@@ -238,13 +246,13 @@ def _segments(picture: Jpeg) -> Iterator[bytes]:
 
 
 def _table(number: int, values: NDArray[np.int64]) -> bytes:
-    """Return a quantisation table as a file has it."""
+    """Return a quantisation table in the format of a file."""
     wide = bool(values.max() > 255)
     return bytes((wide << 4 | number,)) + values[segments.ZIGZAG].astype(">u2" if wide else np.uint8).tobytes()
 
 
 def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
-    """Return the best Huffman tables for a picture, first coefficients and others, and its bits."""
+    """Return the best Huffman tables for a picture (of DC and of AC coefficients), and the bits of its scan."""
     components, mcus = picture.components, picture.mcus
     flat = np.concatenate([np.ascontiguousarray(one.blocks, np.int16).reshape(-1) for one in components])
     offsets = np.cumsum([0, *(one.blocks.size for one in components)])

@@ -1,4 +1,4 @@
-"""Huffman tables of JPEG: as lookup tables for reading, and the best ones for given counts."""
+"""Huffman tables of JPEG: as lookup tables for reading, and the best tables for given counts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 from dipp.redaction.jpeg.segments import damaged
 
 LONGEST = 16
-"""Bits of a code, at most."""
+"""Largest number of bits of a code."""
 
 
 def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
-    """Return 65,536 entries, by the next 16 bits: 256 × the length of the code + its symbol; 0 is no code."""
+    """Return the lookup table of a Huffman table: an entry for each value of the next 16 bits.
+
+    An entry is 256 × the length of the code + its symbol, or 0 if no code fits.
+
+    Args:
+        table: 16 counts by length, then the symbols, as in a file; None for a missing table, which has no codes.
+    """
     found = np.zeros(1 << LONGEST, np.int32)
     if table is None:
         return found
@@ -35,17 +41,17 @@ class Best:
     """The table with the shortest codes for given counts."""
 
     table: tuple[int, ...]
-    """16 counts by length, then the symbols, as a file has them."""
+    """16 counts by length, then the symbols, as in a file."""
     codes: NDArray[np.int64]
-    """(256,): the code of each symbol."""
+    """Code of each symbol, (256,)."""
     lengths: NDArray[np.int64]
-    """(256,): its length in bits; 0 for a symbol that does not occur."""
+    """Length in bits of each symbol's code, (256,); 0 for a symbol that does not occur."""
 
 
 def best(counts: NDArray[np.int64]) -> Best:
-    """Return the best table for the counts (256,) of the symbols, as the standard's Annex K.2 makes it.
+    """Return the best table for the counts (256,) of the symbols, by Annex K.2 of the standard.
 
-    No code consists of ones alone, and none is longer than 16 bits.
+    No code consists of ones alone or is longer than 16 bits.
     """
     frequency = [*counts.tolist(), 1]  # the last one reserves the code of all ones
     size, members = [0] * 257, {symbol: [symbol] for symbol in range(257) if frequency[symbol]}
@@ -60,7 +66,7 @@ def best(counts: NDArray[np.int64]) -> Best:
 
 
 def _limited(size: list[int]) -> list[int]:
-    """Return how many codes there are of each length, none longer than 16 bits and without the reserved one."""
+    """Return the number of codes of each length from 1 to 16, without the reserved code; longer codes are shortened."""
     bits = [0] * (max(size) + 1 if max(size) > LONGEST else LONGEST + 1)
     for length in size:
         bits[length] += bool(length)
@@ -80,7 +86,7 @@ def _limited(size: list[int]) -> list[int]:
 
 
 def _coded(bits: list[int], size: list[int]) -> Best:
-    """Return the codes of symbols, given how many have which length and in which order lengths were wanted."""
+    """Return the table with `bits[n]` codes of n + 1 bits, which go to symbols in the order of their sizes."""
     order = sorted((symbol for symbol in range(256) if size[symbol]), key=lambda symbol: (size[symbol], symbol))
     codes, lengths, code, at = np.zeros(256, np.int64), np.zeros(256, np.int64), 0, 0
     for length, count in enumerate(bits, 1):

@@ -1,4 +1,4 @@
-"""MCUs of a JPEG file are painted: their coefficients are dropped, and made anew from what lies around them."""
+"""Painting of a JPEG: the coefficients of hidden MCUs are dropped, and made anew from their surroundings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from dipp.redaction.paint import Fill
 
 
 def erased(picture: Jpeg, cells: Mask) -> Jpeg:
-    """Return a picture without the coefficients of some MCUs."""
+    """Return a picture with zeros in the place of the coefficients of hidden MCUs.
+
+    Args:
+        picture: The picture.
+        cells: (rows, columns): which MCUs are hidden.
+    """
     planes = []
     for one in picture.components:
         covered = cells.repeat(one.down, axis=0).repeat(one.across, axis=1)
@@ -26,19 +31,26 @@ def erased(picture: Jpeg, cells: Mask) -> Jpeg:
 
 @dataclass(frozen=True, eq=False)
 class Painted:
-    """Blocks of one component that were painted."""
+    """Painted blocks of one component, in one crop."""
 
     component: int
+    """Index of the component in the picture."""
     place: tuple[slice, slice]
-    """Rows and columns of blocks."""
+    """Rows and columns of the crop's blocks in the component."""
     covered: Mask
-    """(rows, columns, 1): which of them are hidden."""
+    """Which blocks of the crop are hidden, (rows, columns, 1)."""
     coefficients: blocks.Samples
-    """(rows, columns, 64), in steps of the quantisation, not rounded."""
+    """Coefficients (rows, columns, 64) in quantisation steps, not rounded."""
 
 
 def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
-    """Paint some MCUs of a picture without their coefficients: crop by crop, so that a large picture costs little."""
+    """Yield the painted blocks of a picture, crop by crop, so that a large picture costs little.
+
+    Args:
+        picture: The picture without the coefficients of hidden MCUs (`erased`).
+        cells: (rows, columns): which MCUs are hidden.
+        fill: What is painted in them.
+    """
     tall, wide = picture.mcu
     for (rows, columns), own in crops(cells.repeat(tall, axis=0).repeat(wide, axis=1)):
         top, bottom = rows.start // tall, -(-rows.stop // tall)
@@ -59,7 +71,7 @@ def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
 
 
 def filled(picture: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
-    """Return a picture without the coefficients of some MCUs with these painted."""
+    """Return a picture with the hidden MCUs painted; the arguments are those of `painted`."""
     planes = [one.blocks.copy() for one in picture.components]
     for part in painted(picture, cells, fill):
         plane = planes[part.component]

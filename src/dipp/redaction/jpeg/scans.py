@@ -1,12 +1,12 @@
-"""The compiled loops over the bits of a scan: reading every kind of scan, and writing one interleaved sequential scan.
+"""Compiled loops over the bits of a scan: reading every kind of scan, and writing one interleaved sequential scan.
 
 All coefficients lie in one array of 16-bit integers, component after component, block after block, each block row by
 row. A row of `layout` describes one component of a scan:
 
-    offset of the component · blocks in a row · blocks of an MCU across · down · MCUs in a row · in a column · place
+    offset of the component · blocks in a row · blocks of an MCU across · down · MCUs in a row · in a column · table
 
-The reader's state is an array: the next byte, the bits that are held, how many they are, and how many bits were read
-beyond the end.
+The reader's state is an array of four numbers: the position of the next byte, the bits that were read and not used yet,
+the number of these bits, and the number of bits that were read beyond the end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from dipp.redaction.jpeg.segments import ZIGZAG
 SEQUENTIAL, DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE = range(5)
 """Kinds of scans."""
 WHOLE, CUT, WRONG = range(3)
-"""How reading ended: well, at the end of the bits, or at a code that does not exist."""
+"""How reading ended: successfully, at an early end of the bits, or at an invalid code."""
 NEXT, HELD, COUNT, BEYOND = range(4)
+"""Places of the numbers in the state."""
 
 
 @compiled()
 def _need(data: Any, end: int, state: Any, bits: int) -> None:
-    """Hold at least `bits` bits; beyond the end they are zeros."""
+    """Read bytes until the state holds at least `bits` bits; beyond the end, bytes are zero."""
     while state[COUNT] < bits:
         byte = np.int64(0)
         if state[NEXT] < end:
@@ -51,7 +52,7 @@ def _take(data: Any, end: int, state: Any, bits: int) -> Any:
 
 @compiled()
 def _symbol(data: Any, end: int, state: Any, table: Any) -> Any:
-    """Return the next symbol; −1 where no code fits."""
+    """Return the next symbol; −1 if no code fits."""
     _need(data, end, state, 16)
     entry = table[(state[HELD] >> (state[COUNT] - 16)) & 0xFFFF]
     if entry == 0:
@@ -62,13 +63,13 @@ def _symbol(data: Any, end: int, state: Any, table: Any) -> Any:
 
 @compiled()
 def _signed(value: int, bits: int) -> Any:
-    """Return the signed number that a value of `bits` bits stands for."""
+    """Return the signed number that a value of `bits` bits encodes in JPEG."""
     return value if bits == 0 or value >> (bits - 1) else value - (1 << bits) + 1
 
 
 @compiled()
 def _sequential(data: Any, end: int, state: Any, dc: Any, ac: Any, block: Any, last_dc: int) -> Any:
-    """Read a whole block; return its first coefficient, or a number beyond all of them where no code fits."""
+    """Read a whole block; return its DC coefficient, or a number beyond all coefficients if no code fits."""
     bits = _symbol(data, end, state, dc)
     if bits < 0 or bits > 15:
         return 1 << 20
@@ -95,7 +96,7 @@ def _sequential(data: Any, end: int, state: Any, dc: Any, ac: Any, block: Any, l
 
 @compiled()
 def _ac_first(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, eobs: int) -> Any:
-    """Read the first bits of some coefficients; return how many blocks are still at their end, or −1."""
+    """Read the first bits of a block's AC coefficients; return how many next blocks have none, or −1 if invalid."""
     if eobs > 0:
         return eobs - 1
     at = span[0]
@@ -119,14 +120,14 @@ def _ac_first(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, e
 
 @compiled()
 def _correct(data: Any, end: int, state: Any, block: Any, at: int, bit: int) -> None:
-    """Read a correction bit of a coefficient that is not zero."""
+    """Read one correction bit, and add it to a coefficient that is not zero."""
     if _take(data, end, state, 1) and not abs(block[at]) & bit:
         block[at] += bit if block[at] > 0 else -bit
 
 
 @compiled()
 def _ac_refine(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, eobs: int) -> Any:
-    """Read one more bit of some coefficients; return how many blocks are still at their end, or −1."""
+    """Read one more bit of a block's AC coefficients; return how many next blocks have no new ones, or −1."""
     bit, at = 1 << span[3], span[0]
     if eobs == 0:
         while at <= span[1]:
@@ -169,18 +170,18 @@ def _ac_refine(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, 
 def read(
     data: Any, bounds: Any, restart: int, kind: int, span: Any, layout: Any, dc: Any, ac: Any, coefficients: Any
 ) -> Any:
-    """Read one scan into the coefficients, and say how that ended.
+    """Read one scan into the coefficients, and return how reading ended: WHOLE, CUT or WRONG.
 
     Args:
         data: The bytes of the scan, uint8.
-        bounds: Ends of the parts between restart markers, int64.
-        restart: MCUs of a part; 0 for one part.
-        kind: Kind of the scan.
+        bounds: Positions in `data` where the parts between restart markers end, int64.
+        restart: Number of MCUs in a part; 0 if there is only one part.
+        kind: Kind of the scan, such as SEQUENTIAL.
         span: First coefficient, last one, bit position before and after, int64.
-        layout: (components, 7), int64.
-        dc: Lookup tables (components, 65536) of first coefficients.
-        ac: The same for all others.
-        coefficients: All coefficients, int16.
+        layout: (components, 7), int64, as described above.
+        dc: Lookup tables (components, 65536) of DC coefficients.
+        ac: Lookup tables (components, 65536) of AC coefficients.
+        coefficients: All coefficients, int16, which are changed in place.
     """
     across, down = layout[0, 4], layout[0, 5]
     state, last_dc, eobs, part = np.zeros(4, np.int64), np.zeros(len(layout), np.int64), 0, 0
@@ -222,14 +223,14 @@ def read(
                         eobs = _ac_refine(data, end, state, ac[one], block, span, eobs)
                     if eobs < 0:
                         return WRONG
-        if state[BEYOND] > 64:  # far beyond the end: nothing more will come
+        if state[BEYOND] > 64:  # far beyond the end
             return CUT
     return CUT if state[BEYOND] > state[COUNT] else WHOLE
 
 
 @compiled()
 def _size(value: int) -> Any:
-    """Return how many bits the magnitude of a number takes."""
+    """Return the number of bits of the magnitude of a number."""
     value, bits = abs(value), 0
     while value:
         value, bits = value >> 1, bits + 1
@@ -238,7 +239,7 @@ def _size(value: int) -> Any:
 
 @compiled()
 def _put(out: Any, state: Any, value: int, bits: int) -> None:
-    """Write some bits; a byte of ones is followed by a byte of zeros."""
+    """Write the lowest `bits` bits of a value; a byte of ones is followed by a byte of zeros."""
     state[HELD] = (state[HELD] << bits) | value
     state[COUNT] += bits
     while state[COUNT] >= 8:
@@ -254,18 +255,18 @@ def _put(out: Any, state: Any, value: int, bits: int) -> None:
 
 @compiled()
 def write(layout: Any, real: Any, coefficients: Any, codes: Any, lengths: Any, out: Any, counts: Any) -> Any:
-    """Write one interleaved sequential scan, or (`out` is empty) count its symbols alone; return the bytes written.
+    """Write one interleaved sequential scan, and return the number of bytes; if `out` is empty, only count symbols.
 
-    Blocks that only fill up the last MCUs repeat the first coefficient before them: they cost almost no bits.
+    Blocks that only fill up the last MCUs repeat the DC coefficient before them, which costs almost no bits.
 
     Args:
         layout: (components, 7), int64; the last column is 0 for the first component, and 1 for others.
-        real: (components, 2): rows and columns of blocks that are a part of the picture.
+        real: (components, 2): numbers of rows and columns of blocks that belong to the picture.
         coefficients: All coefficients, int16.
-        codes: (2 tables, 2 kinds, 256): codes by symbol, first coefficients and others.
-        lengths: The same for their lengths.
-        out: Room for the bytes, or an empty array.
-        counts: (2, 2, 256): receives the number of each symbol; a code that does not exist counts in symbol 255.
+        codes: (2 tables, 2 kinds, 256): the code of each symbol, for DC and for AC coefficients.
+        lengths: (2, 2, 256): the length of each code in bits.
+        out: Array that receives the bytes, uint8, or an empty array.
+        counts: (2, 2, 256): receives the number of each symbol. AC coefficients of more than 15 bits count as 15.
     """
     across, down = layout[0, 4], layout[0, 5]
     state, last_dc = np.zeros(4, np.int64), np.zeros(len(layout), np.int64)

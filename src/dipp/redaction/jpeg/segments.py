@@ -1,8 +1,8 @@
-"""The segments of a JPEG file: tables, frame and scans are kept, everything else is left behind.
+"""The segments of a JPEG file: tables, frame and scans are read, and everything else is left out.
 
-Of the application segments only three facts are used: how the three components mean colour (JFIF, Adobe), the EXIF
-orientation, and the bytes of an ICC profile, from which `dipp.redaction.colour` recognises a standard colour space.
-What follows the end of the picture (previews, depth maps, videos) is never looked at.
+Only three facts are read from application segments: the colour model of the components (JFIF, Adobe), the EXIF
+orientation, and an ICC profile, from which `dipp.redaction.colour` recognises a standard colour space. Data after the
+end of the picture (previews, depth maps, videos) are never read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOI, EOI, SOS, DQT, DHT, DRI, DNL = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xDC
 APP0, APP1, APP2, APP14 = 0xE0, 0xE1, 0xE2, 0xEE
 BASELINE, EXTENDED, PROGRESSIVE = 0xC0, 0xC1, 0xC2
 FRAMES = {*range(0xC0, 0xD0)} - {DHT, 0xC8, 0xCC}
-"""Markers that begin a frame: DHT, JPG and DAC lie among them."""
+"""Markers that begin a frame; the markers DHT, JPG and DAC in this range do not."""
 RESTARTS = range(0xD0, 0xD8)
 ZIGZAG = np.array(
     [
@@ -30,10 +30,10 @@ ZIGZAG = np.array(
     ],
     np.int64,
 )
-"""Where the n-th coefficient of a block lies, row by row."""
+"""Position in a block, row by row, of the n-th coefficient in zigzag order."""
 EXIF, ICC = b"Exif\0\0", b"ICC_PROFILE\0"
 MAX_SCANS = 256
-"""Scans of a file, at most: a few bytes can ask for many passes over a large picture."""
+"""Largest number of scans of a file, because a few bytes can ask for many passes over a large picture."""
 
 Bytes = NDArray[np.uint8]
 
@@ -45,9 +45,10 @@ def damaged(why: str) -> DippError:
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """One component of the frame."""
+    """A component as the header of the frame describes it."""
 
     name: int
+    """Number by which scans name the component."""
     across: int
     """Horizontal sampling factor."""
     down: int
@@ -58,13 +59,14 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """One scan: what is coded in it, with which tables, and its bits."""
+    """A scan: which coefficients it codes, the Huffman tables that it uses, and its bits."""
 
     components: tuple[int, ...]
-    """Places of its components in the frame."""
+    """Indices of its components in the frame."""
     dc: tuple[tuple[int, ...] | None, ...]
-    """Huffman table of the first coefficients of each component: 16 counts, then symbols."""
+    """Huffman table of DC coefficients for each component: 16 counts, then symbols; None if it is missing."""
     ac: tuple[tuple[int, ...] | None, ...]
+    """Huffman table of AC coefficients for each component."""
     first: int
     last: int
     """First and last coefficient, in zigzag order."""
@@ -72,38 +74,40 @@ class Scan:
     low: int
     """Successive approximation: the bit position before this scan, and after it."""
     restart: int
-    """MCUs between two restart markers; 0 for none."""
+    """Number of MCUs between two restart markers; 0 if there are no markers."""
     data: Bytes
-    """The bits, without stuffing and markers."""
+    """Bits of the scan as bytes, without stuffing and markers."""
     bounds: NDArray[np.int64]
-    """Where the parts between restart markers end in `data`."""
+    """Positions in `data` where the parts between restart markers end."""
 
 
 @dataclass(eq=False)
 class Segments:
-    """What a file says, segment by segment."""
+    """The content of the segments of a file."""
 
     kind: int = 0
-    """The marker of the frame."""
+    """Marker of the frame, which is its kind of coding."""
     width: int = 0
     height: int = 0
     components: tuple[Component, ...] = ()
     quantisation: dict[int, NDArray[np.int64]] = field(default_factory=dict)
-    """Quantisation tables (64,), in the order of rows."""
+    """Quantisation tables (64,), row by row, by their numbers."""
     scans: list[Scan] = field(default_factory=list)
     jfif: bool = False
+    """Whether there is a JFIF segment."""
     adobe: int | None = None
-    """The colour transform of an Adobe segment."""
+    """Colour transform in the Adobe segment; None if there is none."""
     orientation: int = 1
+    """EXIF orientation, 1 to 8."""
     profile: dict[int, bytes] = field(default_factory=dict)
-    """Parts of an ICC profile, by their number."""
+    """Parts of the ICC profile by their numbers."""
 
 
 def parse(content: bytes) -> Segments:
-    """Return what the first picture of a file says.
+    """Return the segments of the first picture in a file.
 
     Raises:
-        DippError: The file is damaged, or coded in a way that few programs read.
+        DippError: The file is damaged, or coded in a rare way that is not supported.
     """
     found, huffman, restart = Segments(), dict[tuple[int, int], tuple[int, ...]](), 0
     array = np.frombuffer(content, np.uint8)
@@ -143,7 +147,7 @@ def parse(content: bytes) -> Segments:
 
 
 def _marker(content: bytes, place: int) -> tuple[int, int]:
-    """Return the marker at a place, and where it ends."""
+    """Return the marker at a position, and the position after it."""
     if content[place : place + 1] != b"\xff":
         raise damaged("a marker is missing")
     while content[place : place + 1] == b"\xff":
@@ -154,7 +158,7 @@ def _marker(content: bytes, place: int) -> tuple[int, int]:
 
 
 def _body(content: bytes, place: int) -> tuple[bytes, int]:
-    """Return the content of a segment, and where it ends."""
+    """Return the content of the segment at a position, and the position after it."""
     length = int.from_bytes(content[place : place + 2], "big")
     if length < 2 or place + length > len(content):
         raise damaged("it ends early")
@@ -162,13 +166,14 @@ def _body(content: bytes, place: int) -> tuple[bytes, int]:
 
 
 def _exactly(body: bytes, length: int) -> bytes:
+    """Return the content of a segment; raise if its length is another one."""
     if len(body) != length:
         raise damaged("a segment has a wrong length")
     return body
 
 
 def _frame(found: Segments, kind: int, body: bytes) -> None:
-    """Read a frame's header."""
+    """Read the header of the frame into `found`; raise if its coding is not supported."""
     if kind not in (BASELINE, EXTENDED, PROGRESSIVE):
         raise DippError(
             "image", "is a lossless, hierarchical or arithmetic JPEG, which is not supported", "save it as usual"
@@ -196,7 +201,7 @@ def _frame(found: Segments, kind: int, body: bytes) -> None:
 
 
 def _quantisation(found: Segments, body: bytes) -> None:
-    """Read quantisation tables."""
+    """Read the quantisation tables of a segment into `found`."""
     while body:
         wide, number = body[0] >> 4, body[0] & 15
         size = 64 << wide
@@ -216,7 +221,7 @@ def _quantisation(found: Segments, body: bytes) -> None:
 
 
 def _huffman(tables: dict[tuple[int, int], tuple[int, ...]], body: bytes) -> None:
-    """Read Huffman tables."""
+    """Read the Huffman tables of a segment into `tables`, by kind (0 for DC, 1 for AC) and number."""
     while body:
         kind, number = body[0] >> 4, body[0] & 15
         count = sum(body[1:17])
@@ -234,7 +239,7 @@ def _scan(
     data: Bytes,
     bounds: NDArray[np.int64],
 ) -> Scan:
-    """Read a scan's header."""
+    """Return the scan with a header; `data` and `bounds` are its bits."""
     count = body[0] if body else 0
     names = [component.name for component in found.components]
     if not 1 <= count <= len(names) or len(body) != 4 + 2 * count:
@@ -263,7 +268,7 @@ def _scan(
 
 
 def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes, NDArray[np.int64], int]:
-    """Return the bits of a scan without stuffing, where its parts end, and where the scan ends in the file."""
+    """Return the bits of the scan at a position without stuffing, the ends of its parts, and its end in the file."""
     within = marks[np.searchsorted(marks, place) :]
     after = array[within + 1]
     restarts = (after >= RESTARTS[0]) & (after <= RESTARTS[-1])
@@ -282,7 +287,7 @@ def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes,
 
 
 def _application(found: Segments, marker: int, body: bytes) -> None:
-    """Take from an application segment the few facts that are used."""
+    """Read the few facts that are used from an application segment into `found`."""
     if marker == APP0 and body.startswith(b"JFIF\0"):
         found.jfif = True
     elif marker == APP14 and body.startswith(b"Adobe") and len(body) >= 12:
@@ -294,7 +299,7 @@ def _application(found: Segments, marker: int, body: bytes) -> None:
 
 
 def orientation(exif: bytes) -> int:
-    """Return the orientation, 1 to 8, that EXIF data states; what cannot be read counts as 1, as in viewers."""
+    """Return the orientation, 1 to 8, that EXIF data state; 1 if they cannot be read, as in viewers."""
     from PIL import Image
 
     tags = Image.Exif()
@@ -307,21 +312,21 @@ def orientation(exif: bytes) -> int:
 
 
 def exif_of(turned: int) -> bytes:
-    """Return EXIF data that state an orientation, and nothing else."""
+    """Return EXIF data that state only an orientation, 1 to 8."""
     entry = (0x0112).to_bytes(2, "big") + (3).to_bytes(2, "big") + (1).to_bytes(4, "big")
     return b"MM\0*\0\0\0\x08\0\x01" + entry + turned.to_bytes(2, "big") + b"\0\0" + b"\0\0\0\0"
 
 
 def segment(marker: int, body: bytes) -> bytes:
-    """Return a segment."""
+    """Return a segment with a marker and its length."""
     return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
 
 
 def joined(segments: Iterator[bytes]) -> bytes:
-    """Return a whole file from its segments."""
-    made = io.BytesIO()
-    made.write(bytes((0xFF, SOI)))
-    for one in segments:
-        made.write(one)
-    made.write(bytes((0xFF, EOI)))
-    return made.getvalue()
+    """Return a whole file: its segments between the markers of begin and end."""
+    file = io.BytesIO()
+    file.write(bytes((0xFF, SOI)))
+    for content in segments:
+        file.write(content)
+    file.write(bytes((0xFF, EOI)))
+    return file.getvalue()
