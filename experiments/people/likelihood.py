@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
+from dipp.core.arrays import Array, host
 from dipp.core.steps import Question
 from dipp.errors import DippError
 from dipp.format.archive import Archive
@@ -60,12 +61,12 @@ def _of_file(chain: Chain, indices: Indices, candidates: NDArray[np.uint8]) -> F
     selector = Selector(chain.plan, chain.seed, coded, "cpu")
     counts, total = chain.plan.chunk_counts(chain.geometry), np.zeros(len(candidates))
 
-    def released(layout: StepLayout, x_hat: object) -> Indices:
+    def released(layout: StepLayout, x_hat: Array) -> Indices:
         nonlocal total
         first = sum(counts[: layout.number]) + layout.first
         own = indices[first : first + layout.chunks.count]
         if layout.chunks.count:
-            blocks = selector.blocks(layout, x_hat.expand(len(candidates), -1))  # type: ignore[attr-defined]
+            blocks = selector.blocks(layout, np.broadcast_to(host(x_hat), (len(candidates), x_hat.shape[1])))
             law = blocks.terms
             near = blocks.nearest(law.best).reshape(len(candidates), len(own), law.best)
             inside = (near == own[:, None]).any(axis=2)

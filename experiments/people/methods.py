@@ -31,6 +31,7 @@ from dipp import models
 from dipp.codec import Codec, asking
 from dipp.codec.grids import Cuts, interpolated
 from dipp.codec.pictures import Pixels
+from dipp.core.arrays import colours_last
 from dipp.core.plan import Plan
 from dipp.core.regions import Place, Regions
 from dipp.core.signal import to_signal
@@ -176,7 +177,7 @@ def denoised(method: Method, pictures: Pixels, tuning: Pixels) -> Pixels:
         cuts = Cuts(*(unit.divisions(side, 1) for side in like.shape[1:3]))
         onto = Cuts(*(np.arange(side + 1) for side in like.shape[1:3]))
         found = interpolated(denoiser().predict(Evidence(signal, snr)), cuts, onto)
-        return _shown(found.permute(0, 2, 3, 1).numpy())
+        return _shown(colours_last(found))
 
     trial, public = _noisy(method, tuning[:TUNED]), tuning[:TUNED]
     best = max(SNRS, key=lambda snr: quality(shown(trial, public, snr), public))

@@ -24,6 +24,7 @@ from dipp.codec.encoder import Selector
 from dipp.codes import Pairs
 from dipp.codes.exponential import SearchOutcomes
 from dipp.core import randomness, selection
+from dipp.core.arrays import host
 from dipp.core.code import Code, Scored
 from dipp.core.outcomes import Floats, Outcomes
 from dipp.core.price import LEVELS, Cost, Reach, Sensitivity
@@ -157,7 +158,7 @@ class Unclamped(Selector):
         """Return the scoring task, with a law that is wide enough for such shifts."""
         arithmetic = layout.arithmetic
         table = np.trunc(arithmetic.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
-        shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(x_hat.numpy())
+        shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(host(x_hat))
         wide = arithmetic.channel.law(arithmetic.alpha, arithmetic.fraction_bits, 4 * arithmetic.level_of_one)
         return dataclasses.replace(super().task(layout, x_hat), law=wide, shifts=shifts.reshape(-1))
 
@@ -170,7 +171,7 @@ class OwnClip(Selector):
         """Return the scoring task, in which residuals at that clip get the largest tilt."""
         arithmetic = layout.arithmetic
         private = arithmetic.levels(SIGNAL_OF_PIXEL)[self.pixels[:, layout.chunks.order]] - arithmetic.centres(
-            x_hat.numpy()
+            host(x_hat)
         )
         clip = np.sqrt(np.mean(np.square(private.astype(np.float64)), axis=1, keepdims=True))
         shifts = np.rint(arithmetic.limit * np.clip(private / np.maximum(clip, 1.0), -1, 1)).astype(np.int32)

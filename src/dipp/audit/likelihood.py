@@ -25,6 +25,7 @@ from dipp.audit.setting import replaced
 from dipp.codec.chain import Chain, Indices, StepLayout
 from dipp.codec.encoder import Selector
 from dipp.core import randomness
+from dipp.core.arrays import host
 from dipp.core.outcomes import Floats, Outcomes
 from dipp.core.plan import Plan
 from dipp.core.steps import Question, SensingStep, Step
@@ -103,7 +104,7 @@ class Comparison:
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
         """Encode a step of x by the encoder's own code, and add up the losses of the chunks in which x' differs."""
-        self.predictions.append(x_hat[0].numpy())
+        self.predictions.append(host(x_hat[0]))
         indices = self.first(layout, x_hat)
         if not layout.chunks.count:
             return indices
