@@ -88,7 +88,7 @@ def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tm
     code, out, err = run("encode", "--overwrite", other, one, "-o", made, "--odometer-limit", limit)
     assert code == 1
     assert not out
-    assert "a picture would exceed the limit" in err
+    assert "would be exceeded by a picture" in err
     assert not made.exists()
     assert (releases(one), releases(other)) == (1, 0)
     assert run("encode", "--overwrite", other, one, "-o", made)[0] == 0
@@ -206,10 +206,10 @@ def test_a_limit_in_a_new_home_releases_nothing(codec: Codec, tmp_path: Path, ru
     (one,) = images(source, 1)
     code, out, err = run("encode", one, "-o", made, "--odometer-limit", 3)
     assert (code, out) == (1, "")
-    assert err.startswith("dipp: odometer-limit: there is no odometer yet")
+    assert err.startswith("dipp: odometer-limit: needs an odometer")
     code, _, err = run("privatize", source, tmp_path / "release", "--odometer-limit", 3, "--epsilon", 2)
     assert code == 1
-    assert err.startswith("dipp: odometer-limit: there is no odometer yet")
+    assert err.startswith("dipp: odometer-limit: needs an odometer")
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
     assert not odometer.exists()
     code, _, err = run(
@@ -249,7 +249,7 @@ def test_python_charges_as_the_command_does(
 def test_python_keeps_a_limit(codec: Codec, tmp_path: Path, odometer: Path) -> None:
     (one,) = images(tmp_path, 1)
     limit = 1.5 * losses(codec.plan, of_pixels(64))[0]
-    with pytest.raises(DippError, match="there is no odometer yet"):
+    with pytest.raises(DippError, match="odometer-limit: needs an odometer"):
         codec.encode(one, odometer=Meter(limit))
     assert not odometer.exists()
     codec.encode(one, odometer=Meter(limit, begin=True))
@@ -342,7 +342,7 @@ def test_the_command_refuses_before_a_shard_is_published(
         code, out, err = run("privatize", source, tmp_path / target, *privatized, "--odometer-limit", 1.1 * epsilon)
         assert code == 1
         assert not out
-        assert "a picture would exceed the limit" in err
+        assert "would be exceeded by a picture" in err
         assert {path.name for path in tmp_path.iterdir()} == {"source", "a.dipp"}
     assert Odometer.open().count() == 1
     code, out, err = run("privatize", source, tmp_path / "out", *privatized, "--odometer-limit", 3 * epsilon, "--json")

@@ -194,9 +194,9 @@ def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odo
     with pytest.raises(LimitError):
         dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(1.5 * made.certificate.epsilon))
     for nothing in (None, 0, ""):  # only False counts nothing
-        with pytest.raises(dipp.DippError, match="odometer: True, False or a Meter is needed"):
+        with pytest.raises(dipp.DippError, match="odometer: must be True, False or a Meter"):
             dipp.encode(files[0], epsilon=2, model=model, odometer=nothing)  # type: ignore[arg-type]
-        with pytest.raises(dipp.DippError, match="odometer: True, False or a Meter is needed"):
+        with pytest.raises(dipp.DippError, match="odometer: must be True, False or a Meter"):
             dipp.privatize(
                 files[0].parent,
                 odometer.parent / "out",

@@ -1,8 +1,12 @@
-"""The odometer: what all releases of a picture add up to, over commands, folders, copies and reruns.
+"""The odometer: add up the privacy losses of all releases of a picture, over commands, folders, copies and reruns.
 
-`place` says where it is kept and under which secret key; `prices` what a release costs an object of a size; `accounts`
-what is charged, with its promises; `database` is the file that holds it; `meter` is an odometer as an encoder uses it,
-with a limit.
+| module | what it is |
+|---|---|
+| `accounts` | charges of releases and their sums, with the promises of the odometer |
+| `prices` | the cost of a release for an object of a size |
+| `place` | the folder of the odometer, its secret key, and the marks of pictures |
+| `database` | the SQLite file |
+| `meter` | the odometer as encoders use it, with a limit |
 """
 
 from dipp.odometer.accounts import Charge, LimitError, Odometer, PastRelease, Reading, Spent, fresh_release

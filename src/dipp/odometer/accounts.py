@@ -1,24 +1,25 @@
-"""The accounts: a row for each picture of each release, in an SQLite database, and their sums.
+"""The accounts: one row for each picture of each release, in an SQLite database, and their sums.
 
-A row says that the picture with this mark was image `image` of a release, at pure ε and ρ (both infinite where the
-coding has no certificate). A release has a random name of its own, which a run over a dataset keeps when it goes on.
+A row says that the picture with this mark was image `image` of a release, at pure ε and ρ (both infinite if the coding
+has no certificate). A release has a random name, which an interrupted run over a dataset keeps when it continues.
 
 **What is promised.**
 
 1. *Charged before released.* A program calls `charge` before it releases. That returns when the rows are on the disk.
-   It writes the rows of a release in one transaction: all of them, or none. So a process that is killed, at whatever
-   moment, has released nothing that is not charged. What was charged and then not released stays charged: an encoder
-   that fails and is run again has drawn twice from the same pixels, and whether it failed may depend on what it drew.
-2. *Charged once.* The rows of a release are written by the first who charges it, and by nobody again: a run that goes
-   on, or two that work on one release, charge it once. (Such a release publishes each picture once: `data.store`.)
-3. *A limit holds.* The sums are taken inside the same transaction, which excludes all others. Of processes that charge
-   one picture at the same time, those succeed whose sum is within the limit.
+   It writes the rows of a release in one transaction: all of them, or none. So a process that is killed at any moment
+   has released nothing that is not charged. What was charged and then not released stays charged: an encoder that fails
+   and is run again has drawn twice from the same pixels, and whether it failed may depend on what it drew.
+2. *Charged once.* The first process that charges a release writes its rows, and no later one does. So a run that is
+   continued, or two processes that work on one release, charge it once. (Such a release publishes each picture once:
+   `data.store`.)
+3. *A limit holds.* The sums are taken inside the same transaction, which excludes all others. If processes charge one
+   picture at the same time, each succeeds only if its sum is within the limit.
 
 **Composition.** ε's add up, and so do ρ's (`privacy.conversions`, 2); (ε, δ) follows from the sums. Every row has the
-unit of its release, and sums are those of any object of a size: each release counts with what it costs that object
-(`prices`), whatever its unit. By default the object is a pixel, which lies in one unit of each release. A release of
-which only ε is known counts with the ρ that follows from it (`conversions.zcdp_of_pure`). A release that holds the
-picture twice counts twice.
+unit of its release, and sums are those of any object of a size: each release counts with its cost to that object
+(`prices`), for any unit of the release. By default the object is a pixel, which lies in one unit of each release. A
+release without a known ρ counts with the ρ that follows from its ε (`conversions.zcdp_of_pure`). A release that holds
+the picture twice counts twice.
 
 *If budgets are chosen by what was seen.* The sum of pure ε's still bounds the loss, since each outcome's loss is at
 most the sum of those that led to it. A sum of ρ's that is itself random bounds nothing by its realised value; but a
@@ -79,34 +80,36 @@ SUMS = (
     """SELECT picture, SUM(unit NOT LIKE '{"kind": "region"%'), """
     "losses(pure(epsilon, rho, unit)), losses(zcdp(epsilon, rho, unit)), MAX(name) FROM charges"
 )
-"""What releases cost an object of the size that the connection was opened with, by picture. What was told of regions
-stands in a row of its own, beside that of the picture around them, and is no other release."""
+"""Query for the cost of releases to an object of the connection's size, by picture.
+
+Answers about regions have a row of their own, beside that of the picture around them. The two count as one release.
+"""
 
 
 class Charge(NamedTuple):
-    """One picture of a release."""
+    """The cost of one picture in a release."""
 
     image: int
     """Number of the image in the release."""
     picture: bytes
-    """Its mark."""
+    """Mark of the picture."""
     epsilon: float
-    """Pure ε of any one unit; infinite, if there is no certificate."""
+    """Pure ε of any one unit; infinite without a certificate."""
     rho: float
     name: str | None = None
-    """Name of the picture, if it is to be kept."""
+    """Name of the picture, which the database keeps; None to keep no name."""
     unit: Unit = Pixel()
     """The unit of the release's certificate."""
     hidden: bytes | None = None
-    """The pixels that a redaction has hidden (`redaction.charging`); everything else was released as it is."""
+    """The pixels that a redaction has hidden (`redaction.charging`), if all others were released unchanged."""
 
 
 class PastRelease(NamedTuple):
-    """A release of a picture."""
+    """An earlier release of a picture."""
 
     release: str
     made: str
-    """When it was charged, in UTC."""
+    """Time of the charge, in UTC and ISO format."""
     command: str
     epsilon: float
     rho: float
@@ -115,26 +118,26 @@ class PastRelease(NamedTuple):
 
 @dataclass(frozen=True)
 class Spent:
-    """What all releases of a picture add up to."""
+    """The sums of the costs of all releases of a picture."""
 
     picture: bytes
     releases: int
-    """How often it was released."""
+    """Number of releases of the picture."""
     epsilon: float
     rho: float
     name: str | None = None
-    """The name that was kept, if any."""
+    """Name of the picture, if the database keeps it."""
     size: Size = PIXEL
-    """Width and height of the objects that the sums are about."""
+    """Width and height in pixels of the objects that the sums are about."""
 
     def at(self, delta: float | None) -> float:
-        """ε of (ε, δ), or pure ε without a δ."""
+        """Return the ε of (ε, δ), or pure ε if `delta` is None."""
         if delta is None or math.isinf(self.epsilon):
             return self.epsilon
         return min(self.epsilon, _converted(self.rho, delta))
 
     def statement(self, delta: float | None = None) -> str:
-        """The composed certificate in words, rounded up."""
+        """Return the sums in words, rounded up, with (ε, δ) unless `delta` is None."""
         if math.isinf(self.epsilon):
             return "none: a release of it shows pixels without a bound"
         pure = f"ε = {upper(self.epsilon)} pure, ρ = {upper(self.rho)} zCDP"
@@ -143,63 +146,72 @@ class Spent:
 
 
 class Reading(NamedTuple):
-    """What a release has done to the sums of its pictures."""
+    """The sums of the pictures of a release, after it was charged."""
 
     pictures: int
-    """Different pictures of the release."""
+    """Number of different pictures in the release."""
     again: int
-    """The charged pictures that were released more than once by now."""
+    """Number of these pictures that were released more than once by now."""
     worst: Spent | None
-    """The picture with the largest ε at the given δ, and of those the one with the largest ρ; None without pictures."""
+    """Sums of the picture with the largest ε at the given δ, then the largest ρ; None without pictures."""
 
 
 @dataclass(frozen=True)
 class Odometer:
-    """An odometer in a folder."""
+    """The odometer in a folder."""
 
     folder: Path
+    """Folder of the database and its key."""
     key: bytes = field(repr=False)
 
     @classmethod
     def exists(cls, folder: Path | None = None) -> bool:
-        """Return whether there is an odometer of this user (`place.folder`), or in a folder, usable or not.
+        """Return whether a folder has an odometer, usable or not.
 
-        An empty file without a key is none: it knows no release, and a process that was killed may have left it.
+        An empty file without a key does not count: it has no release, and a killed process may have left it.
+
+        Args:
+            folder: The folder. By default that of this user (`place.folder`).
         """
-        found = place.folder() if folder is None else folder
-        database = found / DATABASE
-        return (found / KEY).exists() or (database.exists() and database.stat().st_size > 0)
+        root = place.folder() if folder is None else folder
+        database = root / DATABASE
+        return (root / KEY).exists() or (database.exists() and database.stat().st_size > 0)
 
     @classmethod
     def open(cls, folder: Path | None = None, *, make: bool = True) -> Odometer:
-        """Open the odometer of this user (`place.folder`) or of a folder, and check that its database is sound.
+        """Open an odometer, and check that its database is sound.
 
-        A missing database is made, and the log says so; with make = False, it is an error.
+        Args:
+            folder: Folder of the odometer. By default that of this user (`place.folder`).
+            make: Whether to make a missing database, which is logged. Otherwise a missing one is an error.
+
+        Raises:
+            DippError: The odometer is missing, damaged, or cannot be written.
         """
-        found = place.folder() if folder is None else folder
+        root = place.folder() if folder is None else folder
         try:
-            if not make and not (found / DATABASE).is_file():
+            if not make and not (root / DATABASE).is_file():
                 raise DippError(
                     "odometer",
-                    f"there is none at {found}",
-                    f"the first release makes one, or name another place in {place.VARIABLE}",
+                    f"does not exist in {root}",
+                    f"make a release, which begins one, or name another folder in {place.VARIABLE}",
                 )
-            found.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(found / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
-            with connected(found) as database:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(root / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
+            with connected(root) as database:
                 with transaction(database):
-                    new = require_tables(database, found)
-                require_sound(database, found)
+                    new = require_tables(database, root)
+                require_sound(database, root)
                 with transaction(database):
-                    opened = cls(found, unlocked(database, found / KEY))
+                    opened = cls(root, unlocked(database, root / KEY))
             if new:
-                LOGGER.warning(BEGUN.format(folder=found))
+                LOGGER.warning(BEGUN.format(folder=root))
             return opened
         except OSError as error:
-            raise unusable(found, error.strerror or str(error)) from None
+            raise unusable(root, error.strerror or str(error)) from None
 
     def mark(self, pixels: NDArray[Any]) -> bytes:
-        """The mark by which a picture (H, W, C) is known again."""
+        """Return the mark by which a picture (H, W, C) is recognised."""
         return place.mark(self.key, pixels)
 
     def charge(
@@ -211,21 +223,32 @@ class Odometer:
         delta: float | None = None,
         size: Size = PIXEL,
     ) -> Reading:
-        """Charge a release, once: a second call with the same release changes nothing, and does not ask for `charges`.
+        """Charge a release once. A second call with the same release changes nothing, and does not read `charges`.
 
-        If an object of the size, in any of the pictures, would then have more than the limit (pure ε, or ε at δ),
-        nothing is charged, and `LimitError` is raised. A release that was charged before has passed.
+        Args:
+            release: Name of the release, from `fresh_release`.
+            command: The command that makes it, for people.
+            charges: The cost of each picture in the release.
+            limit: Largest sum of ε of any object, over all releases. By default there is no limit.
+            delta: δ at which the limit is meant. By default the limit is a pure ε.
+            size: Width and height in pixels of the objects that the sums are about. By default a pixel.
+
+        Returns:
+            The sums of the pictures after the charge.
+
+        Raises:
+            LimitError: An object would exceed the limit, so nothing was charged.
         """
         with connected(self.folder, size) as database:
             if _is_charged(database, release):
                 return _reading(database, release, delta, size)
-            # What streams in waits in a temporary table, which nobody sees, and keeps nobody waiting.
+            # Charges are first collected in a temporary table, so that slow ones keep no other process waiting.
             database.execute("CREATE TEMP TABLE pending AS SELECT * FROM charges WHERE 0")
             with transaction(database, "DEFERRED"):
                 rows = ((release, *charge[:5], spelt(charge.unit), charge.hidden) for charge in charges)
                 database.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             with transaction(database):
-                if _is_charged(database, release):  # by another process, meanwhile
+                if _is_charged(database, release):  # another process charged it meanwhile
                     return _reading(database, release, delta, size)
                 made = datetime.now(UTC).isoformat(timespec="seconds")
                 database.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?)", (release, made, command))
@@ -234,14 +257,14 @@ class Odometer:
                 if limit is not None and reading.worst is not None and reading.worst.at(delta) > limit:
                     raise LimitError(
                         "odometer",
-                        f"with this release, a picture would exceed the limit ε = {upper(limit)}; it would have "
+                        f"limit ε = {upper(limit)} would be exceeded by a picture of this release, which would have "
                         f"{reading.worst.statement(delta)}",
-                        "nothing was released, and `dipp odometer` explains",
+                        "nothing was released; see `dipp odometer`",
                     )
                 return reading
 
     def releases(self) -> list[tuple[str, str, str, int, float, float]]:
-        """Name, time, command, images, and the largest ε and ρ of every release, in the order of time."""
+        """Return name, time, command, number of images, and the largest ε and ρ of every release, oldest first."""
         with connected(self.folder) as database:
             return database.execute(
                 "SELECT id, made, command, COUNT(image), MAX(epsilon), MAX(rho) FROM releases "
@@ -249,25 +272,30 @@ class Odometer:
             ).fetchall()
 
     def pictures(self, most: int, size: Size = PIXEL) -> list[Spent]:
-        """Return the sums of at most `most` pictures, for any object of a size: those with the largest first."""
+        """Return the sums of the `most` pictures with the largest ε, for any object of a size, the largest first."""
         with connected(self.folder, size) as database:
             rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
             return [replace(Spent(*row), size=size) for row in rows]
 
     def count(self) -> int:
-        """Number of different pictures."""
+        """Return the number of different pictures."""
         with connected(self.folder) as database:
-            (found,) = database.execute("SELECT COUNT(DISTINCT picture) FROM charges").fetchone()
-        return int(found)
+            (count,) = database.execute("SELECT COUNT(DISTINCT picture) FROM charges").fetchone()
+        return int(count)
 
     def spent(self, picture: bytes, size: Size = PIXEL) -> Spent:
-        """Return what the releases of a picture add up to, for any object of a size."""
+        """Return the sums of all releases of a picture, for any object of a size.
+
+        Args:
+            picture: Mark of the picture.
+            size: Width and height of the object in pixels. By default a pixel.
+        """
         with connected(self.folder, size) as database:
             row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
         return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else replace(Spent(*row), size=size)
 
     def history(self, picture: bytes) -> list[PastRelease]:
-        """The releases of a picture, in the order of time."""
+        """Return the releases of a picture, given by its mark, oldest first."""
         with connected(self.folder) as database:
             rows = database.execute(
                 "SELECT id, made, command, epsilon, rho, unit FROM charges JOIN releases ON release = id "
@@ -277,18 +305,18 @@ class Odometer:
             return [PastRelease(*row)._replace(unit=units.from_dict(json.loads(row[-1]))) for row in rows]
 
     def hidden(self, picture: bytes) -> list[bytes | None]:
-        """Return what each release of a picture without a certificate has hidden; None is nothing."""
+        """Return the hidden pixels of each release of a picture that has no certificate; None if nothing was hidden."""
         with connected(self.folder) as database:
             infinite = "SELECT hidden FROM charges WHERE picture = ? AND epsilon = ?"
             return [row[0] for row in database.execute(infinite, (picture, math.inf))]
 
 
 class LimitError(DippError):
-    """A picture would exceed a limit; nothing is charged."""
+    """The error for a picture that would exceed a limit, after which nothing was charged."""
 
 
 def fresh_release() -> str:
-    """A random name for a release."""
+    """Return a random name for a release: 16 hex digits."""
     return randomness.private_bytes(8).hex()
 
 
@@ -296,16 +324,16 @@ def _reading(database: sqlite3.Connection, release: str, delta: float | None, si
     of_release = "SELECT picture FROM charges WHERE release = ?"
     rows = database.execute(f"{SUMS} WHERE picture IN ({of_release}) GROUP BY picture", (release,))
     pictures, again, worst = 0, 0, None
-    for one in (replace(Spent(*row), size=size) for row in rows):
-        pictures, again = pictures + 1, again + (one.releases > 1)
-        larger = worst is None or (one.at(delta), one.rho) > (worst.at(delta), worst.rho)
-        worst = one if larger else worst
+    for spent in (replace(Spent(*row), size=size) for row in rows):
+        pictures, again = pictures + 1, again + (spent.releases > 1)
+        larger = worst is None or (spent.at(delta), spent.rho) > (worst.at(delta), worst.rho)
+        worst = spent if larger else worst
     return Reading(pictures, again, worst)
 
 
 @functools.lru_cache(maxsize=4096)
 def _converted(rho: float, delta: float) -> float:
-    """ε of ρ at δ, kept: most pictures have the same sums."""
+    """Return ε of ρ at δ from a cache, because most pictures have the same sums."""
     return conversions.epsilon_of_zcdp(rho, delta)
 
 

@@ -1,4 +1,4 @@
-"""The database of an odometer, an SQLite file and its key: opened, checked and locked. `accounts` is what it holds."""
+"""Open, check and lock the database of an odometer: an SQLite file and its key. `accounts` describes its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATABASE = "odometer.sqlite"
 KEY = "key"
 VERSION = 3
 PATIENCE = 600.0
-"""Seconds to wait for another process's transaction, which takes a few for a million pictures."""
+"""Seconds to wait for the transaction of another process, which takes a few seconds for a million pictures."""
 SCHEMA = (
     "CREATE TABLE keys (proof BLOB NOT NULL)",
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, id TEXT UNIQUE, made TEXT NOT NULL, command TEXT NOT NULL)",
@@ -34,26 +34,30 @@ SCHEMA = (
 
 
 class _Losses:
-    """SQL's sum of losses: the smallest float that is not below their exact sum."""
+    """An aggregate of SQL that sums losses: the smallest float that is not below their exact sum."""
 
     def __init__(self) -> None:
         self._losses: list[float] = []
 
     def step(self, loss: float) -> None:
-        """Take one more."""
+        """Add a loss."""
         self._losses.append(loss)
 
     def finalize(self) -> float:
-        """The sum."""
-        found = math.fsum(self._losses)
-        if math.isinf(found) or Fraction(found) >= sum(map(Fraction, self._losses)):
-            return found
-        return math.nextafter(found, math.inf)
+        """Return the sum, rounded up."""
+        total = math.fsum(self._losses)
+        if math.isinf(total) or Fraction(total) >= sum(map(Fraction, self._losses)):
+            return total
+        return math.nextafter(total, math.inf)
 
 
 @contextlib.contextmanager
 def connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]:
-    """The database of an odometer, whose sums are those of a size; whatever goes wrong with it ends in one line."""
+    """Yield a connection to the database of an odometer, whose sums are about objects of a size.
+
+    Raises:
+        DippError: The database cannot be used. It replaces each error of SQLite inside the block.
+    """
     try:
         database = sqlite3.connect(folder / DATABASE, PATIENCE, isolation_level=None)
         try:
@@ -70,7 +74,7 @@ def connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """A transaction, which excludes all other writers if it is immediate; whatever is raised undoes it."""
+    """Run a block in a transaction, which any exception undoes. By default it excludes all other writers."""
     database.execute(f"BEGIN {kind}")
     try:
         yield
@@ -81,10 +85,10 @@ def transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterat
 
 
 def require_sound(database: sqlite3.Connection, folder: Path) -> None:
-    """Raise if pages of the database are damaged: what a lost page held would count as no release.
+    """Raise if pages of the database are damaged, because the releases in lost pages would not be counted.
 
     `integrity_check` reads every page and compares the index with its table, row by row, in 1.5 s for a million rows.
-    `quick_check` would not see an index that lacks a row, or has another's: that row would be left out of the sums.
+    `quick_check` would not notice an index with a missing or wrong entry, whose row would be left out of the sums.
     """
     try:
         sound = database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
@@ -95,7 +99,7 @@ def require_sound(database: sqlite3.Connection, folder: Path) -> None:
     if not sound:
         raise DippError(
             "odometer",
-            f"{folder / DATABASE} is damaged, and would count too little",
+            f"{folder / DATABASE} is damaged and would count too little",
             "restore it from a backup, or move the folder away to start anew",
         )
 
@@ -103,12 +107,12 @@ def require_sound(database: sqlite3.Connection, folder: Path) -> None:
 def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     """Give a new database its tables, and return whether it is new. The caller holds the lock.
 
-    The key is made after they are on the disk: so a key beside a database without tables tells that one with rows was
-    lost: to go on would be to count from nothing.
+    The key is made after the tables are on the disk. So a key beside a database without tables means that a database
+    with rows was lost. That is an error, because counting would start from nothing.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
-        raise DippError("odometer", f"{folder} was written by a newer dipp", "upgrade")
+        raise DippError("odometer", f"{folder} was written by a newer dipp", "upgrade dipp")
     if 0 < version < VERSION:
         raise DippError("odometer", f"{folder} was written by an earlier dipp", "move the folder away to start anew")
     if not version:
@@ -122,14 +126,14 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
 
 
 def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
-    """The key of a database, which is made before its first release. The caller holds the lock."""
+    """Return the key of a database, which is made before its first release. The caller holds the lock."""
     key, stored = place.read_key(key_file), database.execute("SELECT proof FROM keys").fetchone()
     if stored is not None and hmac.compare_digest(place.proof(key), stored[0]):
         return key
     if database.execute("SELECT 1 FROM releases").fetchone() is not None:
         fault = "is not the key of its database" if key_file.exists() else "is missing"
         raise DippError("odometer", f"{key_file} {fault}", "restore it, or move the folder away")
-    # Nothing was ever charged: what is there was left by a process that was killed here.
+    # Nothing was ever charged, so any key was left by a process that was killed here.
     key = place.make_key(key_file)
     database.execute("DELETE FROM keys")
     database.execute("INSERT INTO keys VALUES (?)", (place.proof(key),))
@@ -138,4 +142,6 @@ def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
 
 def unusable(folder: Path, why: str) -> DippError:
     """Return the error about an odometer that cannot be opened, read or written."""
-    return DippError("odometer", f"{folder} cannot be used ({why})", "mend that, or count nothing with --no-odometer")
+    return DippError(
+        "odometer", f"{folder} cannot be used ({why})", "repair it, or pass --no-odometer to count nothing"
+    )

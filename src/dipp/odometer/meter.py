@@ -1,4 +1,4 @@
-"""An odometer as an encoder uses it: with a limit, opened when it is needed, and in words."""
+"""Use an odometer in an encoder: with a limit, opened when it is needed, and with warnings in words."""
 
 from __future__ import annotations
 
@@ -22,74 +22,102 @@ LOGGER = logging.getLogger("dipp.odometer")
 
 @dataclass(frozen=True)
 class Meter:
-    """How releases are counted. The database is begun with the first charge, and not before."""
+    """Settings for counting releases by an odometer, whose database is made by the first charge.
+
+    Example::
+
+        dipp.encode("street.jpg", epsilon=1, odometer=Meter(limit=4, begin=True))
+    """
 
     limit: float | None = None
-    """Most ε that all releases of a picture may add up to; None for no limit."""
+    """Largest sum of ε over all releases of a picture. By default there is no limit."""
     delta: float | None = None
-    """δ at which ε is meant; None for pure ε."""
+    """δ at which ε is meant. By default ε is pure."""
     names: bool = False
     """Whether the database keeps the names of the pictures."""
     begin: bool = False
-    """Whether a limit may begin a new database. Otherwise it needs one that exists: a new one knows no release."""
+    """Whether a limit may begin a new database, which has no earlier releases. Otherwise it needs an existing one."""
     folder: Path | None = None
-    """Folder of the database; None for this user's (`place.folder`)."""
+    """Folder of the database. By default this user's (`place.folder`)."""
     size: Size | None = None
-    """Width and height of the objects that the limit and the warnings are about; by default those that the release is
-    to hide, or a single pixel."""
+    """Width and height in pixels of the objects that the limit and the warnings are about.
+
+    By default those that the release is planned to hide, or otherwise a single pixel.
+    """
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.limit > 0:
-            raise DippError("odometer-limit", f"an ε above 0 is needed, got {self.limit}")
+            raise DippError("odometer-limit", f"must be a positive ε, got {self.limit}")
         if self.size is not None:
             within(*self.size, None)
 
     @classmethod
     def of(cls, odometer: bool | Meter, delta: float | None = None, hidden: Size | None = None) -> Meter | None:
-        """Return the odometer that an argument means: True is this user's, at δ; False is none.
-
-        Only False counts nothing: a value that merely counts as false in Python, such as None, is refused.
+        """Return the meter that an argument `odometer` of a caller means.
 
         Args:
-            odometer: The argument.
-            delta: δ of this user's odometer.
-            hidden: Width and height of the objects that the release is to hide: limit and warnings are about them,
-                unless the argument names a size.
+            odometer: A meter, True for this user's odometer, or False to count nothing. Other values are refused, such
+                as None.
+            delta: δ of this user's odometer. By default ε is pure.
+            hidden: Width and height in pixels of the objects that the release is planned to hide, which limit and
+                warnings are about if the meter has no size.
+
+        Returns:
+            The meter; None to count nothing.
+
+        Raises:
+            DippError: The argument is something else.
         """
         if isinstance(odometer, Meter):
             return odometer if odometer.size is not None or hidden is None else replace(odometer, size=hidden)
         if not isinstance(odometer, bool):
-            raise DippError("odometer", f"True, False or a Meter is needed, got {odometer!r:.40}")
+            raise DippError("odometer", f"must be True, False or a Meter, got {odometer!r:.40}")
         return cls(delta=delta, size=hidden) if odometer else None
 
     def prepare(self) -> None:
-        """Raise if the odometer cannot be used, before any work is done. Nothing is made here."""
+        """Raise if the odometer cannot be used, before any work is done. No file is made."""
         if Odometer.exists(self.folder):
             self.odometer  # noqa: B018 - opens it, and raises if it is damaged
         elif self.limit is not None and not self.begin:
             raise DippError(
                 "odometer-limit",
-                "there is no odometer yet, so earlier releases are not known",
+                "needs an odometer, and there is none yet that knows earlier releases",
                 "name its folder in DIPP_ODOMETER, or begin one with --odometer-begin (in Python: Meter(begin=True))",
             )
 
     @functools.cached_property
     def odometer(self) -> Odometer:
-        """The database, which is made if it is missing."""
+        """The odometer, whose database is made if it is missing."""
         return Odometer.open(self.folder)
 
     def mark(self, pixels: NDArray[Any]) -> bytes:
-        """Return the mark by which a picture is recognised."""
+        """Return the mark by which a picture (H, W, C) is recognised."""
         return self.odometer.mark(pixels)
 
     def item(self, image: int, mark: bytes, losses: tuple[float, float], name: str | None, unit: Unit) -> Charge:
-        """Return the row of a picture, with its name if names are kept."""
+        """Return the charge of a picture, with its name if names are kept.
+
+        Args:
+            image: Number of the image in the release.
+            mark: Mark of the picture.
+            losses: ε and ρ of any one unit.
+            name: Name of the picture.
+            unit: The unit of the release's certificate.
+        """
         return Charge(image, mark, *losses, name if self.names else None, unit)
 
     def charge(self, release: str, command: str, charges: Iterable[Charge]) -> None:
-        """Charge a release, before anything of it is released, and warn of pictures that were released before.
+        """Charge a release before anything of it is released, and warn of pictures that were released before.
 
-        The warning depends on the pixels: it goes to the log of the sender, and into nothing that is released.
+        The warning depends on the pixels. It goes to the log of the sender, and into no released file.
+
+        Args:
+            release: Name of the release, from `fresh_release`.
+            command: The command that makes it, for people.
+            charges: The cost of each picture in the release.
+
+        Raises:
+            LimitError: A picture would exceed the limit, so nothing was charged.
         """
         reading = self.odometer.charge(release, command, charges, self.limit, self.delta, self.size or PIXEL)
         if reading.again and reading.worst is not None:

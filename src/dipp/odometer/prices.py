@@ -1,7 +1,7 @@
-"""What a release costs an object of a size: releases of different units add up by size.
+"""Compute the cost of releases to an object of a size, so that releases of different units add up.
 
-A release has the price ε, ρ for any one of its units. An object of w×h pixels meets at most k of them, wherever it lies
-(`Unit.met`). So a change of the object costs the release at most kε, and at most
+A release has the price (ε, ρ) for any one of its units. An object of w×h pixels meets at most k of them, wherever it
+lies (`Unit.met`). So a change of the object costs the release at most kε, and at most
 
     kρ  if no two units share a draw, which holds for cells and pictures: every draw belongs to one of them,
     min(k²ρ, kε·tanh(kε/2))  for pixels, whose draws may be shared (`conversions`, 4 and 5).
@@ -25,14 +25,14 @@ from dipp.core.units import Pixel
 from dipp.privacy import conversions
 
 PIXEL: Size = (1, 1)
-"""The smallest object."""
+"""Width and height of the smallest object."""
 
 
 class Price(NamedTuple):
-    """What releases cost an object."""
+    """The cost of releases to an object."""
 
     epsilon: float
-    """Pure ε; infinite without a certificate."""
+    """Pure ε; infinite if a release has no certificate."""
     rho: float
 
 
@@ -45,7 +45,7 @@ class ReleasePrice(NamedTuple):
 
 
 def of_units(release: ReleasePrice, count: int) -> Price:
-    """Return what a release costs any `count` of its units together, rounded up."""
+    """Return the cost of a release to any `count` of its units together, rounded up."""
     unit, epsilon, rho = release
     if count == 1 or math.isinf(epsilon):
         return Price(epsilon, rho)
@@ -56,22 +56,22 @@ def of_units(release: ReleasePrice, count: int) -> Price:
 
 
 def of_object(releases: Iterable[ReleasePrice], size: Size) -> Price:
-    """Return what releases cost any object of a size together, rounded up."""
+    """Return the cost of all releases to any object of a size in pixels, rounded up."""
     return _total(of_units(release, release.unit.met(*size)) for release in releases)
 
 
 def of_picture(releases: Iterable[ReleasePrice], geometry: Geometry) -> Price:
-    """Return what releases cost everything in a picture together, rounded up."""
+    """Return the cost of all releases to everything in a picture, rounded up."""
     return _total(of_units(release, release.unit.count(geometry)) for release in releases)
 
 
 def of_row(epsilon: float, rho: float, unit: str, size: Size) -> Price:
-    """Return what a release costs an object of a size, with the unit as the database has it."""
+    """Return the cost of a release to an object of a size in pixels; `unit` is the text that `spelt` made."""
     return of_units(ReleasePrice(_unit(unit), epsilon, rho), _met(unit, size))
 
 
 def spelt(unit: Unit) -> str:
-    """Return a unit as the database has it."""
+    """Return a unit as text for the database."""
     return json.dumps(unit.to_dict(), sort_keys=True)
 
 

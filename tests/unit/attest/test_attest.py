@@ -1,4 +1,4 @@
-"""Attestation: what was signed is what is there, by whom and until when; anything else is one clear line."""
+"""Test that a verified attestation is of exactly this release, signer and time, and that others are refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def key(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def codec(quick: None) -> Codec:
-    """A codec on the model that ships, with a plan that follows from its table: what is signed is compared with it."""
+    """Return a codec on the model that ships, whose table plans are compared with before they are signed."""
     del quick
     return Codec.from_pretrained(epsilon=2)
 
@@ -71,7 +71,7 @@ def dataset(codec: Codec, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def content(place: Path) -> dict[str, Any]:
-    """The statement in an attestation, unchecked."""
+    """Return the statement in an attestation without checking it."""
     found: dict[str, Any] = json.loads(base64.b64decode(json.loads(place.read_bytes())["payload"]))
     return found
 
@@ -79,7 +79,7 @@ def content(place: Path) -> dict[str, Any]:
 # Keys.
 
 
-def test_keys_are_the_owner_s_alone(tmp_path: Path, run: Command) -> None:
+def test_only_the_owner_can_read_a_private_key(tmp_path: Path, run: Command) -> None:
     code, out, err = run("keygen", tmp_path / "me")
     assert code == 0, err
     public = keys.public(tmp_path / "me.pub")
@@ -104,14 +104,14 @@ def test_a_private_key_that_others_can_read_is_not_used(mode: int, key: Path, ma
     assert "chmod 600" in err
 
 
-def test_the_public_key_does_not_sign(key: Path, made: Path) -> None:
-    """Anybody may read a public key: to hide it would mend nothing."""
+def test_a_public_key_cannot_sign(key: Path, made: Path) -> None:
+    """The remedy does not suggest to change the permissions of a public key."""
     with refused("key", "me.pub"):
         statement.sign(made, key.with_name("me.pub"))
 
 
 @pytest.mark.parametrize("kind", ["missing", "garbage", "rsa", "swapped"])
-def test_bad_keys_are_one_line(kind: str, key: Path, made: Path, run: Command) -> None:
+def test_bad_keys_are_refused_in_one_line(kind: str, key: Path, made: Path, run: Command) -> None:
     statement.sign(made, key)
     private, public = key, key.with_name("me.pub")
     match kind:
@@ -147,8 +147,8 @@ def _rsa(private: Path, public: Path) -> None:
 # What is signed.
 
 
-def test_the_envelope_is_dsse(key: Path) -> None:
-    """By the specification's formula, and with another's verification of the signature."""
+def test_envelopes_follow_dsse(key: Path) -> None:
+    """The signature is verified by another library, over the bytes of the specification."""
     sealed = json.loads(envelope.seal(b'{"a": 1}', keys.private(key)))
     assert sealed["payloadType"] == "application/vnd.in-toto+json"
     assert base64.b64decode(sealed["payload"]) == b'{"a": 1}'
@@ -158,7 +158,7 @@ def test_the_envelope_is_dsse(key: Path) -> None:
     assert signature["keyid"] == keys.key_id(keys.public(key.with_name("me.pub")))
 
 
-def test_the_statement_says_all_of_it(made: Path, key: Path) -> None:
+def test_a_statement_has_all_public_facts_of_its_release(made: Path, key: Path) -> None:
     found = content(statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC)))
     facts = dipp.open(made).facts()
     assert found["_type"] == "https://in-toto.io/Statement/v1"
@@ -173,7 +173,7 @@ def test_the_statement_says_all_of_it(made: Path, key: Path) -> None:
     assert predicate["expires"] == "2100-01-01T00:00:00+00:00"
 
 
-def test_signed_and_verified(made: Path, key: Path, run: Command) -> None:
+def test_a_signed_release_is_verified(made: Path, key: Path, run: Command) -> None:
     code, out, err = run("sign", made, "--key", key, "--expires", "2100-01-01")
     assert code == 0, err
     assert "a.dipp.attestation.json" in out
@@ -187,7 +187,7 @@ def test_signed_and_verified(made: Path, key: Path, run: Command) -> None:
     assert json.loads(out)["statement"]["certificate"]["epsilon"] == dipp.open(made).certificate.epsilon
 
 
-def test_nothing_but_an_attestation_by_the_same_key_is_replaced(made: Path, key: Path, tmp_path: Path) -> None:
+def test_signing_replaces_only_an_attestation_by_the_same_key(made: Path, key: Path, tmp_path: Path) -> None:
     place = statement.sign(made, key)
     assert statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC)) == place
     keys.make(tmp_path / "other")
@@ -201,7 +201,7 @@ def test_nothing_but_an_attestation_by_the_same_key_is_replaced(made: Path, key:
 
 
 @pytest.mark.parametrize("victim", ["a.dipp", "me", "me.pub", "hard link"])
-def test_neither_the_release_nor_a_key_is_replaced(victim: str, made: Path, key: Path, run: Command) -> None:
+def test_signing_replaces_neither_the_release_nor_a_key(victim: str, made: Path, key: Path, run: Command) -> None:
     target = made.with_name(victim)
     if victim == "hard link":
         target.hardlink_to(made)
@@ -212,14 +212,14 @@ def test_neither_the_release_nor_a_key_is_replaced(victim: str, made: Path, key:
     assert target.read_bytes() == before
 
 
-def test_no_part_of_a_dataset_is_replaced(dataset: Path, key: Path) -> None:
+def test_signing_replaces_no_part_of_a_dataset(dataset: Path, key: Path) -> None:
     for target in (dataset / "manifest.json", dataset / "shard-000001.parquet"):
         with refused("output", "signed"):
             statement.sign(dataset, key, target, overwrite=True)
 
 
 def test_datasets_are_signed_by_their_manifest(dataset: Path, key: Path, run: Command) -> None:
-    """And every shard is checked: what it holds follows from the manifest's checksums."""
+    """Every shard is checked by the checksums in the manifest."""
     public = key.with_name("me.pub")
     assert run("sign", dataset, "--key", key)[0] == 0
     place = dataset / "attestation.json"
@@ -242,7 +242,7 @@ def test_datasets_are_signed_by_their_manifest(dataset: Path, key: Path, run: Co
         place.unlink()
 
 
-def test_without_certificate_nothing_is_signed(key: Path, tmp_path: Path, run: Command) -> None:
+def test_a_release_without_certificate_is_not_signed(key: Path, tmp_path: Path, run: Command) -> None:
     build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
     code, _, err = run("sign", tmp_path / "d.dipp", "--key", key)
     assert code == 1
@@ -254,7 +254,7 @@ def test_without_certificate_nothing_is_signed(key: Path, tmp_path: Path, run: C
 
 
 def change(place: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Edit the statement, and leave the signature as it is."""
+    """Edit the statement, and keep the signature."""
     sealed = json.loads(place.read_bytes())
     found = json.loads(base64.b64decode(sealed["payload"]))
     edit(found)
@@ -270,7 +270,7 @@ def refusal_of(made: Path, key: Path, run: Command) -> str:
     return err
 
 
-def test_a_foreign_signature(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
+def test_the_signature_of_another_key_is_refused(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
     keys.make(tmp_path / "other")
     statement.sign(made, key)
     assert "is not signed by this key" in refusal_of(made, tmp_path / "other", run)
@@ -285,7 +285,7 @@ def test_a_foreign_signature(made: Path, key: Path, tmp_path: Path, run: Command
 
 
 @pytest.mark.parametrize("what", ["epsilon", "expires", "subject", "model"])
-def test_a_changed_statement(what: str, made: Path, key: Path, run: Command) -> None:
+def test_a_changed_statement_is_refused(what: str, made: Path, key: Path, run: Command) -> None:
     place = statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC))
 
     def edit(found: dict[str, Any]) -> None:
@@ -303,14 +303,14 @@ def test_a_changed_statement(what: str, made: Path, key: Path, run: Command) -> 
     assert "has a wrong signature: it was changed" in refusal_of(made, key, run)
 
 
-def test_another_file(made: Path, key: Path, run: Command) -> None:
-    """One that opens, and has the same certificate."""
+def test_the_attestation_of_another_file_is_refused(made: Path, key: Path, run: Command) -> None:
+    """The other file opens, and has the same certificate."""
     statement.sign(made, key)
     build(small_plan(SHARP), [(4, 5, 3)] * 2, salt=1).save(made)
     assert "is not the file that was signed" in refusal_of(made, key, run)
 
 
-def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_statement_is_refused(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC))
     moments = {"2099-12-31T23:59:59+00:00": None, "2100-01-01T00:00:00+00:00": "expired on 2100-01-01"}
     for moment, said in moments.items():
@@ -323,8 +323,8 @@ def test_an_expired_statement(made: Path, key: Path, run: Command, monkeypatch: 
     assert "issued in the future" in refusal_of(made, key, run)
 
 
-def test_a_signer_who_lies(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A true signature under an ε that does not follow from the file, or under something else altogether."""
+def test_a_signed_lie_is_refused(made: Path, key: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signature is right, but the ε does not follow from the file, or the statement is about something else."""
     check = checks.check
 
     def lying(release: Path, against: Reference | None) -> Checked:
@@ -352,7 +352,7 @@ ODD: list[Any] = [None, 0, 1, "", "x", [], [[]], {}, {"a": 1}, math.inf, 10**400
 
 
 def places(node: Any, *at: str | int) -> Iterator[tuple[str | int, ...]]:
-    """The way to every part of a statement: of lists, to the first of each."""
+    """Yield the path to every part of a statement, and in lists to the first item."""
     yield at
     parts: Any = node.items() if isinstance(node, dict) else enumerate(node[:1]) if isinstance(node, list) else ()
     for name, part in parts:
@@ -360,7 +360,7 @@ def places(node: Any, *at: str | int) -> Iterator[tuple[str | int, ...]]:
 
 
 def with_part(node: Any, at: tuple[str | int, ...], value: Any) -> Any:
-    """A statement with another part; without it, if the value is `...`."""
+    """Return the statement with another value at a path, or without that part if the value is `...`."""
     if not at:
         return value
     changed = copy.copy(node)
@@ -372,8 +372,8 @@ def with_part(node: Any, at: tuple[str | int, ...], value: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_whatever_was_signed_is_one_line_or_true(made: Path, key: Path) -> None:
-    """A key may have signed anything. What passes differs in words alone: no other number is believed."""
+def test_any_edited_statement_is_refused_or_has_the_same_numbers(made: Path, key: Path) -> None:
+    """A key may have signed anything. An edited statement passes only if its sentences alone differ."""
     place, words = statement.sign(made, key), {"name", "dipp", "assumptions", "not_covered"}
     honest = content(place)
     verified, passed = statement.verify(made, key.with_name("me.pub")), 0
@@ -398,7 +398,7 @@ def test_whatever_was_signed_is_one_line_or_true(made: Path, key: Path) -> None:
     assert 0 < passed < len(cases) / 5
 
 
-def test_what_is_not_there(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
+def test_missing_files_are_refused_in_one_line(made: Path, key: Path, tmp_path: Path, run: Command) -> None:
     assert "cannot be read" in refusal_of(made, key, run)
     statement.sign(made, key)
     made.unlink()
@@ -406,7 +406,7 @@ def test_what_is_not_there(made: Path, key: Path, tmp_path: Path, run: Command) 
     for date in ("tomorrow", "2001-01-01", "2100-13-01"):
         code, _, err = run("sign", made, "--key", key, "--expires", date)
         assert code == 1
-        assert err.startswith("dipp: expires: a date")
+        assert err.startswith("dipp: expires: must be a date")
     del tmp_path
 
 
@@ -419,6 +419,6 @@ SOMEBODY = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
 
 @pytest.mark.slow
 @given(st.binary(max_size=60) | SHAPES.map(lambda one: json.dumps(one).encode()))
-def test_whatever_is_no_envelope_is_one_line(data: bytes) -> None:
+def test_bytes_that_are_not_an_envelope_are_refused(data: bytes) -> None:
     with refused("attestation", "dipp's"):
         envelope.unseal(data, SOMEBODY)

@@ -1,4 +1,4 @@
-"""An archive gives back what was put in, says what it costs, and refuses whatever is not exactly an archive."""
+"""Test that archives return their indices, state their certificate, and that all other files are refused."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def shapes_drawn(draw: st.DrawFn) -> list[Shape]:
 
 @bounded
 @given(plans_drawn(), shapes_drawn(), st.booleans(), st.sampled_from([None, 1e-6]), st.integers(0, 99))
-def test_round_trip(plan: Plan, shapes: list[Shape], separate: bool, delta: float | None, salt: int) -> None:
+def test_an_archive_returns_its_plan_indices_and_certificate(
+    plan: Plan, shapes: list[Shape], separate: bool, delta: float | None, salt: int
+) -> None:
     indices = made_up(plan, shapes, salt)
     plan = dataclasses.replace(plan, separate=separate)
     made = archived(plan, shapes, indices, delta)
@@ -148,7 +150,7 @@ def test_random_access_is_full_decoding(coding: Coding) -> None:
 
 
 @pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())
-def test_a_batch_is_of_one_geometry(coding: Coding) -> None:
+def test_a_batch_has_images_of_one_geometry(coding: Coding) -> None:
     made = build(small_plan(coding), SHAPES)
     assert made.batch(0, 2).tolist() == [made.image_indices(0).tolist(), made.image_indices(1).tolist()]
     for first, last in ((2, 4), (3, 5), (1, 1), (3, 2)):
@@ -169,7 +171,7 @@ def test_large_images_are_unpacked_step_by_step(coding: Coding, monkeypatch: pyt
     np.testing.assert_array_equal(made.image_indices(3), whole[3])
 
 
-def test_fixed_length_images_are_packed_bit_to_bit() -> None:
+def test_images_of_fixed_length_are_packed_without_gaps() -> None:
     plan = small_plan(FLAT)
     lengths = [len(build(plan, [(4, 5, 3)] * count).to_bytes()) for count in (0, 1, 8, 80)]
     # One chunk a step: 9 + 12 bits an image.
@@ -177,7 +179,7 @@ def test_fixed_length_images_are_packed_bit_to_bit() -> None:
     assert lengths[2] - lengths[1] == 21 - 3
 
 
-def test_the_likeliest_indices_still_take_a_bit_each() -> None:
+def test_the_likeliest_indices_take_a_bit_each() -> None:
     plan = small_plan(PAPER, chunk_size=1)
     made = archived(plan, [(4, 5, 3)], [[0] * 120])
     assert made.payload_bits == 120
@@ -203,8 +205,8 @@ def test_many_images_are_opened_and_read_fast_and_small(coding: Coding, tmp_path
 # Sizes.
 
 
-def test_header_size() -> None:
-    """About 135 bytes for nine steps, if the gains have 16 bits."""
+def test_a_header_is_short() -> None:
+    """It takes about 135 bytes for nine steps, if the gains have 16 bits."""
     assert len(header_of(build(nine_steps(FLAT), [(32, 32, 3)])).to_bytes()) == 134
     assert len(header_of(build(nine_steps(FLAT, 32), [(32, 32, 3)])).to_bytes()) == 155
     assert len(header_of(build(nine_steps(PAPER), [(32, 32, 3)])).to_bytes()) == 135
@@ -213,7 +215,7 @@ def test_header_size() -> None:
 
 @pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())
 @pytest.mark.parametrize("shapes", [(), ((32, 32, 3),), SHAPES], ids=["none", "one", "some"])
-def test_rates_are_of_bytes_on_disk(coding: Coding, shapes: Sequence[Shape], tmp_path: Path) -> None:
+def test_rates_count_bytes_on_the_disk(coding: Coding, shapes: Sequence[Shape], tmp_path: Path) -> None:
     plan = small_plan(coding)
     made = build(plan, shapes)
     made.save(tmp_path / "a.dipp")
@@ -230,7 +232,7 @@ def test_rates_are_of_bytes_on_disk(coding: Coding, shapes: Sequence[Shape], tmp
 
 @pytest.mark.parametrize("coding", [FLAT, PAPER], ids=["flat", "paper"])
 def test_large_payloads_carry_a_checksum_each(coding: Coding) -> None:
-    """From 512 bits on: damage is then found in the image that has it, without reading the others."""
+    """From 512 bits on, damage is found in its image without reading the others."""
     plan = small_plan(coding, 1)
     made = build(plan, [(16, 16, 3)] * 4)
     data = bytearray(made.to_bytes())
@@ -273,7 +275,7 @@ def test_chunk_counts_of_noise_on_every_coordinate(channel: Channel) -> None:
 
 
 def losses(plan: Plan) -> list[Decimal]:
-    """ε of one coordinate in each step, from the integers, to forty digits."""
+    """Return ε of one coordinate in each step, from the integers, to forty digits."""
     scales = [plan.arithmetic(step) for step in plan.steps]
     return [2 * one.sensitivity * Decimal(2).ln() / (1 << one.fraction_bits) + Decimal(ETA) for one in scales]
 
@@ -329,7 +331,7 @@ def test_certificates_of_the_presets_are_those_of_the_theory() -> None:
         certificate(nine_steps(DIFFC), 3, 1024, separate=False)
 
 
-def test_a_long_cycle_charges_the_pixel_that_meets_the_dearest_steps() -> None:
+def test_a_long_cycle_counts_the_pixel_that_meets_the_dearest_steps() -> None:
     plan = Plan(
         Coding(Sign(6), Flat()),
         tuple(
@@ -369,7 +371,7 @@ def test_a_changed_certificate_is_refused(place: int) -> None:
 
 
 def test_a_changed_plan_is_refused() -> None:
-    """A smaller gain would decode alike, but promise more than the encoder kept."""
+    """A smaller gain would decode to the same picture, but promise more than the encoder kept."""
     made = build(small_plan(FLAT), SHAPES)
     steps = (dataclasses.replace(step, snr_gain=step.snr_gain / 2) for step in made.release.plan.steps)
     cheaper = dataclasses.replace(made.release.plan, steps=tuple(steps))
@@ -379,7 +381,7 @@ def test_a_changed_plan_is_refused() -> None:
         Archive.from_bytes(sealed(forged.to_bytes() + made.to_bytes()[len(header_of(made).to_bytes()) :]))
 
 
-# What is refused, in one clear line.
+# Refusals.
 
 
 def message(action: Callable[[], object]) -> str:
@@ -437,8 +439,8 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     assert message(lambda: archive.open(tmp_path / "none")) == f"{tmp_path / 'none'}: does not exist"
 
 
-def test_more_than_the_file_holds_is_refused_before_it_is_allocated() -> None:
-    """Two megabytes are enough to refuse petabytes."""
+def test_sizes_beyond_the_file_are_refused_before_memory_is_allocated() -> None:
+    """Two megabytes of memory are enough to refuse petabytes."""
     plans = (small_plan(FLAT), small_plan(PAPER), small_plan(DIFFC), small_plan(FLAT, 1))
     runs = (
         [[1 << 33, 3, 7]],
@@ -456,7 +458,7 @@ def test_more_than_the_file_holds_is_refused_before_it_is_allocated() -> None:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < (2 << 20) + 60 * len(front)
-    # As many runs as anyone likes, if all their numbers are alike.
+    # A column of equal numbers can state any number of runs.
     front = header_of(build(small_plan(FLAT), ())).to_bytes()[:-1] + varint(1 << 40) + b"\x01\x00" * 3
     assert "runs is 1099511627776" in message(lambda: Archive.from_bytes(sealed(front + bytes(99))))
 
@@ -474,7 +476,7 @@ def test_more_than_the_file_holds_is_refused_before_it_is_allocated() -> None:
         ({"channels": 4}, ("period", "channels")),
     ],
 )
-def test_what_cannot_be_released_is_refused(change: dict[str, Any], complaint: tuple[str, ...]) -> None:
+def test_invalid_public_parameters_are_refused(change: dict[str, Any], complaint: tuple[str, ...]) -> None:
     good = release(small_plan(FLAT))
     with refused(*complaint):
         dataclasses.replace(good, **change)
@@ -492,7 +494,7 @@ def test_what_cannot_be_released_is_refused(change: dict[str, Any], complaint: t
         ({"indices": [[-1, 0], [0, 0]]}, ("indices", "width")),
     ],
 )
-def test_what_cannot_be_archived_is_refused(change: dict[str, Any], complaint: tuple[str, ...]) -> None:
+def test_images_that_do_not_fit_their_plan_are_refused(change: dict[str, Any], complaint: tuple[str, ...]) -> None:
     good: dict[str, Any] = {"geometries": [Geometry(4, 5, 3)] * 2, "indices": [[0, 0]] * 2}
     public = release(small_plan(FLAT))
     Archive.build(public, **good)
@@ -608,7 +610,7 @@ def current_umask() -> int:
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("existing", [None, b"what was there"])
-def test_a_failed_write_leaves_nothing(
+def test_a_failed_write_leaves_no_new_file(
     error: BaseException, existing: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.dipp"
@@ -626,7 +628,7 @@ def test_a_failed_write_leaves_nothing(
     assert [file.read_bytes() for file in tmp_path.iterdir()] == ([] if existing is None else [existing])
 
 
-def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "none" / "a.dipp"
     made = build(small_plan(FLAT), ())
     assert message(lambda: made.save(path)) == f"{path}: cannot be written (No such file or directory)"
@@ -636,8 +638,8 @@ def test_a_missing_folder_is_one_line(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["none"]
 
 
-def test_many_sizes_of_next_to_nothing_are_refused() -> None:
-    """Sizes × steps is work, even where most steps of a small image have no index."""
+def test_many_sizes_of_tiny_images_are_refused() -> None:
+    """Each size takes work for each step, even if most steps of a small image have no index."""
     coding = Coding(Sign(65535), Flat())
     steps = tuple(Step(5000 - i, 4999 - i, 2.0**-10, 1, 1) for i in range(4096))
     shapes, plan = [(1, width, 3) for width in range(1, 600)], Plan(coding, steps)
@@ -650,7 +652,7 @@ def test_many_sizes_of_next_to_nothing_are_refused() -> None:
 
 
 def read_as_documented(payload: bytes, codes: list[tuple[int, int]]) -> list[int]:
-    """Indices of a zeta coded payload, by exact intervals: for (bits, exponent units) of each index."""
+    """Return the indices of a zeta-coded payload by exact intervals, from (bits, exponent units) of each index."""
     indices, low, span, one = [], 0, 1 << 128, 1 << 128
     for bits, units in codes:
         weights: list[int] = []

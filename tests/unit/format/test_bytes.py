@@ -1,4 +1,4 @@
-"""Numbers in bytes: what is written is read again, and there is one spelling of it."""
+"""Test that numbers survive their bytes, and that each has one spelling."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dipp.format.bytes import ByteReader, column, varint
 
 @bounded
 @given(st.integers(0, (1 << 70) - 1))
-def test_varints(value: int) -> None:
-    """Seven bits a byte, up to ten bytes."""
+def test_varints_survive_their_bytes(value: int) -> None:
+    """Each byte has seven bits, and there are at most ten bytes."""
     packed = varint(value)
     reader = ByteReader(memoryview(packed))
     assert len(packed) == max(1, -(-value.bit_length() // 7))
@@ -23,7 +23,7 @@ def test_varints(value: int) -> None:
     assert not reader.left
 
 
-def test_nothing_is_read_beyond_the_end_or_out_of_range() -> None:
+def test_reading_stops_at_the_end_and_refuses_numbers_out_of_range() -> None:
     reader = ByteReader(memoryview(b"abc"))
     with refused("file", "early"):
         reader.take(4)
@@ -35,7 +35,7 @@ def test_nothing_is_read_beyond_the_end_or_out_of_range() -> None:
 
 @bounded
 @given(st.lists(st.integers(0, (1 << 32) - 1) | st.integers(0, (1 << 62) - 1), max_size=40))
-def test_columns(values: list[int]) -> None:
+def test_columns_survive_their_bytes(values: list[int]) -> None:
     packed = column(np.array(values, np.int64))
     reader = ByteReader(memoryview(packed))
     assert reader.column("column", len(values), 0, 1 << 62).tolist() == values

@@ -1,4 +1,4 @@
-"""Headers: every release comes back in one spelling; what is newer is named; tampering shows."""
+"""Test that headers survive their bytes in one spelling, name newer parts, and show tampering."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FIELDS_AT = 4 + 1 + 32 + 16
 
 
 def float32(low: float, high: float) -> st.SearchStrategy[float]:
-    """Anything between, or with the upper half of the bits alone, which takes two bytes less."""
+    """Draw a 32-bit float between two bounds, sometimes with the upper half of the bits only."""
     first, last = (int(np.float32(value).view(np.int32)) >> 16 for value in (low, high))
     short = st.integers(first + 1, last).map(lambda half: float(np.int32(half << 16).view(np.float32)))
     return st.one_of(st.floats(float(np.float32(low)), float(np.float32(high)), width=32), short)
@@ -94,7 +94,7 @@ def sensing_drawn(draw: st.DrawFn) -> Release:
 
 @st.composite
 def stepped_drawn(draw: st.DrawFn) -> Release:
-    """Along timesteps, with any fields."""
+    """Draw public parameters of a plan along timesteps, with any fields."""
     channel: Channel = draw(st.sampled_from([Laplace(), Gaussian(), Sign(3), Sign(7), Sign(1)]))
     code: Code = draw(st.one_of(st.builds(Flat, alphas), st.builds(StepLimited, alphas), st.just(Functional())))
     times = sorted(draw(st.sets(st.integers(0, 65535), min_size=2, max_size=5)), reverse=True)
@@ -111,7 +111,7 @@ def stepped_drawn(draw: st.DrawFn) -> Release:
 @given(
     st.one_of(sensing_drawn(), stepped_drawn()), st.lists(st.tuples(st.integers(1, 5), st.integers(1, 7)), max_size=3)
 )
-def test_releases_come_back_in_one_spelling(public: Release, sizes: list[tuple[int, int]]) -> None:
+def test_releases_survive_their_bytes_in_one_spelling(public: Release, sizes: list[tuple[int, int]]) -> None:
     data = release_to_bytes(public)
     assert data[4] == VERSION == 3
     again = release_from_bytes(data)
@@ -140,7 +140,7 @@ def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("key", [10, 60, 255])
-def test_fields_that_are_not_known_are_newer(key: int) -> None:
+def test_unknown_fields_are_reported_as_newer(key: int) -> None:
     public = release(sensing_plan())
     newer = f"was written by a newer dipp (field {key} of the header)", "upgrade dipp"
     known = {1: b"", 4: bytes(32)}
@@ -157,8 +157,8 @@ ENDS = struct.pack("<2i", 5, 9)
 
 @pytest.mark.parametrize("plan", [sensing_plan(), small_plan(FLAT)], ids=["sensing", "stepped"])
 @given(st.lists(st.booleans(), max_size=20))
-def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> None:
-    """Beside the sizes, and not in the release; a file of none is what it was before."""
+def test_grey_images_survive_their_bytes_in_one_spelling(plan: Plan, grey: list[bool]) -> None:
+    """They are stored beside the sizes. A file without grey images has no such field."""
     public, shapes = release(plan), [(2, 3, 3)] * len(grey)
     made = Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=grey)
     back = Archive.from_bytes(made.to_bytes())
@@ -192,15 +192,15 @@ def test_grey_images_come_back_in_one_spelling(plan: Plan, grey: list[bool]) -> 
         bytes([5]) + ENDS[:5],
     ],
 )
-def test_a_source_that_means_nothing_is_refused(content: bytes) -> None:
-    """In a file without images nothing can be grey."""
+def test_an_invalid_field_about_the_source_is_refused(content: bytes) -> None:
+    """A file without images cannot have grey images."""
     with pytest.raises(DippError, match=r"damaged|window"):
         release_from_bytes(with_fields(release(sensing_plan()), (SOURCE, content)))
 
 
 @pytest.mark.parametrize("content", [b"\x02x", b"\x04", b"\x04\x00", b"\x04\xe0", b"\x04\x81", b"\x04\x80\x00"])
-def test_grey_images_that_are_not_there_are_refused(content: bytes) -> None:
-    """Three images: none of them, all of them, a fourth, and a byte too many or too few."""
+def test_marks_of_grey_images_that_do_not_exist_are_refused(content: bytes) -> None:
+    """For three images, marks of none, of all, of a fourth, and a byte too many or too few are refused."""
     public, shapes = release(sensing_plan()), [(2, 3, 3)] * 3
     data = made_of(public, shapes).to_bytes()
     assert data[FIELDS_AT] == 0
@@ -235,7 +235,7 @@ def test_fields_have_one_order_and_one_length(parts: list[tuple[int, bytes]], wo
 
 
 def test_a_seed_that_does_not_follow_from_its_beacon_is_refused() -> None:
-    """Whatever of seed, own part, round and value was changed."""
+    """A change of the seed, the own part, the round or the value is refused."""
     public = release(sensing_plan(), beacon=Beacon(7, bytes(range(32)), bytes(range(16))))
     data = release_to_bytes(public)
     at = FIELDS_AT + 3
@@ -254,7 +254,7 @@ def test_known_fields_are_read() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5, 255])
-def test_newer_versions_get_one_line(version: int) -> None:
+def test_newer_versions_are_refused_in_one_line(version: int) -> None:
     for data in (one.to_bytes() for one in sensing_seeds()):
         with pytest.raises(DippError) as error:
             Archive.from_bytes(data[:4] + bytes([version]) + data[5:])
@@ -265,7 +265,7 @@ def test_newer_versions_get_one_line(version: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [3, 255])
-def test_kinds_of_steps_that_are_not_known_are_refused(kind: int) -> None:
+def test_unknown_kinds_of_steps_are_refused(kind: int) -> None:
     public = release(sensing_plan())
     data = release_to_bytes(public)
     listed = steps.to_bytes(public.plan)
@@ -289,8 +289,8 @@ class Stripe(Pixel):
         return cls(ByteReader(memoryview(content)).varint("rows", 1, 1 << 20))
 
 
-def test_units_stand_in_files_with_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coding without a certificate, for which no ledger has to price the toy."""
+def test_files_store_units_with_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coding has no certificate, so that no ledger has to price the toy unit."""
     monkeypatch.setitem(units.UNITS, Stripe.number, Stripe)
     monkeypatch.setattr(Shuffled, "require_unit", lambda *_: None)  # which knows pixels alone
     plan = dataclasses.replace(small_plan(DIFFC), unit=Stripe(300))
@@ -304,7 +304,7 @@ def test_units_stand_in_files_with_their_parameters(monkeypatch: pytest.MonkeyPa
 
 
 def test_codes_channels_and_steps_have_their_numbers() -> None:
-    """They stand in files."""
+    """Files store these numbers, so they may never change."""
     assert {kind.number: name for name, kind in CODES.items()} == {
         0: "flat",
         1: "pairs",
@@ -317,8 +317,8 @@ def test_codes_channels_and_steps_have_their_numbers() -> None:
 
 
 @given(st.lists(float32(2**-20, 2**20), min_size=1, max_size=9))
-def test_floats_drop_the_zeros_that_all_of_them_end_in(values: list[float]) -> None:
-    """So one number with more digits lengthens its own column alone."""
+def test_columns_of_floats_drop_common_trailing_zeros(values: list[float]) -> None:
+    """So a number with more digits lengthens its own column only."""
     data = steps.float_column(values)
     bits = [int(np.float32(value).view(np.int32)) for value in values]
     zeros = min((one & -one).bit_length() - 1 for one in bits)
@@ -336,8 +336,8 @@ def test_numbers_of_few_digits_are_short() -> None:
     assert lengths == sorted(set(lengths))
 
 
-def test_the_cost_of_a_header() -> None:
-    """A plan of 32 steps of one tilt takes about a picture's worth of 40×40 pixels at a bit a pixel."""
+def test_a_header_of_many_steps_is_short() -> None:
+    """A plan of 32 steps of one tilt takes about as many bits as a picture of 40×40 pixels at 1 bit per pixel."""
     plan = sensing_plan(groups=32, steps=32)
     assert len(release_to_bytes(release(plan, table=TABLE))) < 200
 
@@ -346,7 +346,7 @@ def test_the_cost_of_a_header() -> None:
 
 
 def tampered(made: Archive, **change: float) -> bytes:
-    """The file with some numbers of all its steps changed, and a right checksum, but the old claim."""
+    """Return the file with changed numbers in all steps, a right checksum, and the old certificate."""
     old = header_of(made)
     steps: Any = tuple(dataclasses.replace(step, **change) for step in old.release.plan.steps)
     plan = dataclasses.replace(old.release.plan, steps=steps)
@@ -357,7 +357,7 @@ def tampered(made: Archive, **change: float) -> bytes:
 @pytest.mark.parametrize("code", [Pairs(), Flat(), StepLimited()], ids=lambda code: code.name)
 @pytest.mark.parametrize("factor", [0.5, 0.99, 1.01, 2.0])
 def test_an_edited_tilt_is_refused(code: Code, factor: float) -> None:
-    """The claim is computed from it."""
+    """The certificate is computed from it."""
     made = made_of(release(sensing_plan(code, steps=4)), [(8, 8, 3)])
     assert tampered(made) == made.to_bytes()
     with refused("file", "certificate"):
@@ -365,7 +365,7 @@ def test_an_edited_tilt_is_refused(code: Code, factor: float) -> None:
 
 
 def test_an_edited_clip_is_refused_where_it_changes_the_claim() -> None:
-    """A wider one than the range of the data lowers the sensitivity; others change the costs of small changes alone."""
+    """A clip wider than the range of the data lowers the sensitivity; others affect small changes only."""
     made = made_of(release(sensing_plan(steps=4)), [(8, 8, 3)])
     with refused("file", "certificate"):
         Archive.from_bytes(tampered(made, clip=2.5))
@@ -376,8 +376,8 @@ def test_an_edited_clip_is_refused_where_it_changes_the_claim() -> None:
     assert narrow.epsilon_of_change(5) > wide.epsilon_of_change(5)
 
 
-def test_an_edited_gain_is_left_to_whoever_has_the_table() -> None:
-    """It has no part in the privacy: `planning.sensing.check_gains` compares it with the table."""
+def test_an_edited_gain_is_found_only_with_the_table() -> None:
+    """It does not change the certificate; `planning.verification.check_gains` compares it with the table."""
     made = made_of(release(sensing_plan(steps=4)), [(8, 8, 3)])
     assert Archive.from_bytes(tampered(made, snr_gain=2**-4)).certificate == made.certificate
 

@@ -1,4 +1,4 @@
-"""A release: what is public in one object, through bytes and back, and the one check of a ledger against it."""
+"""Test that public parameters survive their bytes, and that ledgers are compared with them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ every = pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())
 
 @every
 @pytest.mark.parametrize("delta", [None, 1e-6])
-def test_a_release_comes_back(coding: Coding, delta: float | None) -> None:
-    """It is the archive of no images."""
+def test_a_release_survives_its_bytes(coding: Coding, delta: float | None) -> None:
+    """Its bytes are those of an archive without images."""
     public = release(small_plan(coding), delta=delta)
     data = release_to_bytes(public)
     assert release_from_bytes(data) == public
@@ -34,7 +34,7 @@ def test_a_release_comes_back(coding: Coding, delta: float | None) -> None:
     assert Archive.from_bytes(data).release == public
 
 
-def test_an_archive_with_images_is_no_release() -> None:
+def test_an_archive_with_images_is_not_read_as_a_release() -> None:
     made = build(small_plan(FLAT), [(4, 5, 3)])
     for data in (made.to_bytes(), sealed(release_to_bytes(made.release)[:-4] + bytes(5))):
         with refused("file", "images"):
@@ -53,7 +53,7 @@ def test_a_damaged_release_is_refused() -> None:
 
 
 def test_certificates_are_those_of_the_plan() -> None:
-    """The smallest image has the certificate; without images, the largest possible one: more chunks never cost more."""
+    """The smallest image decides the certificate; without images, the largest possible image does."""
     public = release(small_plan(PAPER), delta=1e-6)
     small = public.certificate(of_pixels(20))
     assert small == Certificate.of(public.plan, of_pixels(20), 1e-6)
@@ -68,14 +68,14 @@ def test_certificates_are_those_of_the_plan() -> None:
 @every
 @pytest.mark.parametrize(("gain", "told"), [(2.0**-100, "small"), (2.0**100, "large")])
 def test_steps_whose_integers_do_not_fit_are_refused(coding: Coding, gain: float, told: str) -> None:
-    """Also where no certificate asks for the integers: nobody could decode such a file."""
+    """They are refused even without a certificate, because nobody could decode such a file."""
     plan = small_plan(coding)
     steps = tuple(dataclasses.replace(step, snr_gain=gain) for step in plan.steps)
     with refused("snr_gain", told):
         release(dataclasses.replace(plan, steps=steps))
 
 
-def test_what_was_recorded_must_be_what_was_planned() -> None:
+def test_a_recorded_ledger_must_equal_the_planned_one() -> None:
     public = release(small_plan(FLAT))
     planned = Ledger.planned(public.plan, of_pixels(20))
     public.require_recorded(of_pixels(20), planned)
@@ -91,7 +91,7 @@ def test_what_was_recorded_must_be_what_was_planned() -> None:
 
 @every
 @pytest.mark.parametrize("pixels", [1, 20, 300])
-def test_payloads_of_single_images_come_back(coding: Coding, pixels: int) -> None:
+def test_payloads_of_single_images_survive_their_bytes(coding: Coding, pixels: int) -> None:
     """Shards hold each image in whole bytes of its own."""
     layout = release(small_plan(coding)).layout(of_pixels(pixels))
     made = build(small_plan(coding), [(1, pixels, 3)] * 3)

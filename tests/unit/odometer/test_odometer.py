@@ -1,4 +1,4 @@
-"""The odometer: sums that hold, marks that tell nothing, and rows that are there as a whole or not at all."""
+"""Test that sums of the odometer are bounds, marks reveal nothing, and releases are charged wholly or not at all."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def counted(odometer: Path) -> Odometer:
 # Where it is, and who may read it.
 
 
-def test_tests_have_a_place_of_their_own(odometer: Path) -> None:
-    """Nobody's home is touched, in this process or in one that it starts."""
+def test_tests_use_an_odometer_of_their_own(odometer: Path) -> None:
+    """No file in a home folder is read or written, in this process or in one that it starts."""
     assert place.folder() == odometer
     assert not odometer.is_relative_to(Path.home() / ".local")
     program = "from dipp.odometer import place; print(place.folder())"
@@ -52,7 +52,7 @@ def test_tests_have_a_place_of_their_own(odometer: Path) -> None:
     assert said.strip() == str(odometer)
 
 
-def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_follows_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(place.VARIABLE, str(tmp_path / "here"))
     assert place.folder() == tmp_path / "here"
@@ -64,17 +64,19 @@ def test_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert place.folder() == tmp_path / ".local" / "share" / "dipp" / "odometer"
 
 
-def test_a_question_makes_no_odometer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Command) -> None:
+def test_commands_that_only_read_make_no_odometer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Command
+) -> None:
     monkeypatch.setenv(place.VARIABLE, str(tmp_path / "none"))
     for question in ((), ("a.png",), ("--json",), ("--add", "2"), ("a.png", "--add", "0")):
         code, out, err = run("odometer", *question)
         assert (code, out) == (1, "")
-        said = "add: " if "--add" in question else f"odometer: there is none at {tmp_path / 'none'}; "
+        said = "add: " if "--add" in question else f"odometer: does not exist in {tmp_path / 'none'}; "
         assert err.startswith(f"dipp: {said}")
     assert not list(tmp_path.iterdir())
 
 
-def test_it_is_the_owner_s_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_odometer(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         Odometer.open(tmp_path / "new" / "odometer").charge("r", "test", [Charge(0, PICTURE, 1.0, 0.1)])
@@ -88,7 +90,7 @@ def test_it_is_the_owner_s_alone(tmp_path: Path) -> None:
     }
 
 
-def test_it_opens_again_with_the_same_key(counted: Odometer) -> None:
+def test_an_odometer_opens_again_with_the_same_key(counted: Odometer) -> None:
     assert Odometer.open(counted.folder) == counted
     assert len(counted.key) == 32
     assert repr(counted.key) not in repr(counted)
@@ -98,7 +100,7 @@ def test_it_opens_again_with_the_same_key(counted: Odometer) -> None:
     "harm",
     ["no key", "another key", "no proof", "newer", "older", "no database", "emptied", "gone", "a file in its place"],
 )
-def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
+def test_an_odometer_that_cannot_be_used_is_refused(harm: str, counted: Odometer) -> None:
     counted.charge("r", "test", [Charge(0, PICTURE, 1.0, 0.1)])
     match harm:
         case "no key":
@@ -127,10 +129,10 @@ def test_what_cannot_be_used_is_one_line(harm: str, counted: Odometer) -> None:
 
 
 @pytest.mark.parametrize("moment", ["no tables", "no key", "half a key", "no proof"])
-def test_a_process_that_died_at_the_very_start_does_no_harm(
+def test_a_process_that_is_killed_while_it_makes_an_odometer_does_no_harm(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing was charged: tables and key are made by the next."""
+    """Nothing was charged, so the next process makes the tables and the key."""
 
     class KilledError(Exception):
         pass
@@ -150,8 +152,8 @@ def test_a_process_that_died_at_the_very_start_does_no_harm(
     assert Odometer.open(tmp_path) == counted
 
 
-def test_a_new_key_is_in_a_file_of_its_own(tmp_path: Path) -> None:
-    """Whatever has its name, a link or a file that others may read, does not say who can read it."""
+def test_a_new_key_replaces_links_and_files_of_its_name(tmp_path: Path) -> None:
+    """A link or a file that other users can read would let them read the key."""
     Odometer.open(tmp_path)
     (tmp_path / "key").unlink()
     (tmp_path / "elsewhere").write_bytes(b"")
@@ -165,7 +167,7 @@ def test_a_new_key_is_in_a_file_of_its_own(tmp_path: Path) -> None:
 # Marks.
 
 
-def test_a_mark_is_of_the_pixels_and_the_size(counted: Odometer) -> None:
+def test_a_mark_depends_on_pixels_and_size(counted: Odometer) -> None:
     one = picture(4, 6, 3)
     assert counted.mark(one) == counted.mark(one.copy()) == counted.mark(np.asfortranarray(one))
     different = [
@@ -177,18 +179,18 @@ def test_a_mark_is_of_the_pixels_and_the_size(counted: Odometer) -> None:
     assert len({counted.mark(other) for other in [one, *different]}) == 5
 
 
-def test_grey_is_the_colour_that_it_would_be(counted: Odometer) -> None:
-    """A denoiser of one channel and one of three see the same picture."""
+def test_a_grey_picture_has_the_mark_of_its_colour_copy(counted: Odometer) -> None:
+    """Denoisers of one and of three channels encode the same picture."""
     grey = picture(5, 5, 1)
     assert counted.mark(grey) == counted.mark(np.repeat(grey, 3, axis=2))
 
 
-def test_marks_need_the_key(counted: Odometer, tmp_path: Path) -> None:
+def test_a_mark_depends_on_the_key(counted: Odometer, tmp_path: Path) -> None:
     one = picture(4, 4, 3)
     assert counted.mark(one) != Odometer.open(tmp_path / "other").mark(one)
 
 
-def test_it_holds_neither_pixels_nor_names(counted: Odometer) -> None:
+def test_the_database_has_neither_pixels_nor_names(counted: Odometer) -> None:
     one, meter = picture(16, 16, 3), Meter(folder=counted.folder)
     meter.charge("r", "test", [meter.item(0, meter.mark(one), (1.0, 0.1), "ward-7.png", Pixel())])
     content = (counted.folder / "odometer.sqlite").read_bytes()
@@ -206,7 +208,7 @@ LOSSES = st.floats(0, 1e6, allow_subnormal=False)
 
 @settings(max_examples=15)
 @given(st.lists(st.tuples(LOSSES, LOSSES), min_size=1, max_size=12))
-def test_sums_are_upper_bounds_and_the_next_lower_float_is_none(
+def test_sums_are_the_smallest_floats_that_are_upper_bounds(
     tmp_path_factory: pytest.TempPathFactory, each: list[tuple[float, float]]
 ) -> None:
     counted = Odometer.open(tmp_path_factory.mktemp("sums"))
@@ -230,7 +232,7 @@ def test_epsilon_at_delta_follows_from_the_sums(counted: Odometer) -> None:
     assert spent.at(1e-300) == 20.0
 
 
-def test_a_release_without_certificate_leaves_none(counted: Odometer) -> None:
+def test_a_release_without_certificate_has_infinite_sums(counted: Odometer) -> None:
     counted.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
     counted.charge("b", "test", [Charge(0, PICTURE, math.inf, math.inf)])
     spent = counted.spent(PICTURE)
@@ -258,7 +260,7 @@ def test_a_release_is_charged_once(counted: Odometer) -> None:
     assert counted.spent(PICTURE) == Spent(PICTURE, 1, 1.0, 0.1)
 
 
-def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
+def test_a_release_that_fails_while_it_is_charged_charges_nothing(counted: Odometer) -> None:
     def charges() -> Iterator[Charge]:
         yield Charge(0, PICTURE, 1.0, 0.1)
         raise DippError("src", "gone")
@@ -269,8 +271,10 @@ def test_what_fails_on_the_way_charges_nothing(counted: Odometer) -> None:
     assert not counted.releases()
 
 
-def test_who_still_reads_pictures_keeps_nobody_waiting(counted: Odometer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A survey of a large dataset takes minutes; others charge and look meanwhile, without a moment's patience."""
+def test_a_process_that_still_reads_pictures_keeps_no_other_waiting(
+    counted: Odometer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A survey of a large dataset takes minutes, while other processes charge and read without waiting."""
     monkeypatch.setattr(database, "PATIENCE", 0.0)
 
     def charges() -> Iterator[Charge]:
@@ -284,8 +288,8 @@ def test_who_still_reads_pictures_keeps_nobody_waiting(counted: Odometer, monkey
     assert counted.spent(PICTURE).epsilon == 3.0
 
 
-def test_the_limit(counted: Odometer) -> None:
-    """Three of 1.5 are 4.5, which is allowed; a fourth is not, and takes nothing else along."""
+def test_a_release_over_the_limit_charges_nothing(counted: Odometer) -> None:
+    """Three releases of ε = 1.5 are allowed; a fourth is refused, with all other pictures in it."""
     for number in range(3):
         counted.charge(str(number), "test", [Charge(0, PICTURE, 1.5, 0.1)], limit=4.5)
     with refused("odometer", "4.5", kind=LimitError):
@@ -296,7 +300,7 @@ def test_the_limit(counted: Odometer) -> None:
     counted.charge("4", "test", [Charge(0, PICTURE, 1.5, 0.1)], limit=5.9, delta=1e-5)
 
 
-def test_lists(counted: Odometer) -> None:
+def test_the_odometer_lists_releases_and_pictures(counted: Odometer) -> None:
     counted.charge("a", "encode", [Charge(0, PICTURE, 1.0, 0.1)])
     counted.charge("b", "privatize", [Charge(0, PICTURE, 2.0, 0.2), Charge(1, OTHER, 2.5, 0.2)])
     assert [one.picture for one in counted.pictures(9)] == [PICTURE, OTHER]
@@ -308,7 +312,7 @@ def test_lists(counted: Odometer) -> None:
     assert [(one.release, one.epsilon) for one in counted.history(PICTURE)] == [("a", 1.0), ("b", 2.0)]
 
 
-def test_what_is_said(counted: Odometer, caplog: pytest.LogCaptureFixture) -> None:
+def test_statements_say_the_sums_in_words(counted: Odometer, caplog: pytest.LogCaptureFixture) -> None:
     meter = Meter(folder=counted.folder)
     caplog.clear()
     meter.charge("a", "test", [Charge(0, PICTURE, 1.0, 0.1)])
@@ -319,8 +323,8 @@ def test_what_is_said(counted: Odometer, caplog: pytest.LogCaptureFixture) -> No
     assert "ε = 3 pure" in said
 
 
-def test_of_equal_epsilons_the_largest_rho_is_said(counted: Odometer) -> None:
-    """Whatever the order of the marks, which is random."""
+def test_the_worst_picture_has_the_largest_rho_of_those_with_the_largest_epsilon(counted: Odometer) -> None:
+    """The order of the marks, which is random, does not matter."""
     for mark in (PICTURE, OTHER):
         other = OTHER if mark == PICTURE else PICTURE
         reading = counted.charge(mark.hex(), "test", [Charge(0, mark, 1.0, 0.1), Charge(1, other, 1.0, 0.3)])
@@ -332,7 +336,7 @@ def test_of_equal_epsilons_the_largest_rho_is_said(counted: Odometer) -> None:
 # How it begins.
 
 
-def test_it_says_once_that_it_begins(odometer: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_odometer_is_logged_once(odometer: Path, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         Odometer.open(odometer)
     (said,) = caplog.messages
@@ -340,7 +344,7 @@ def test_it_says_once_that_it_begins(odometer: Path, caplog: pytest.LogCaptureFi
 
 
 def test_a_limit_needs_an_odometer_that_exists(odometer: Path) -> None:
-    """A new one knows no release, so a limit that begins one in every new home would refuse nothing."""
+    """A new one has no releases, so a limit that begins one in every new home would refuse nothing."""
     Meter(folder=odometer).prepare()
     with refused("odometer-limit", remedy="--odometer-begin"):
         Meter(limit=3.0, folder=odometer).prepare()
@@ -366,7 +370,7 @@ def test_a_limit_is_positive(limit: float) -> None:
 
 @pytest.mark.parametrize("page", ["root", "leaf", "emptied", "doubled"])
 def test_a_damaged_index_is_not_taken_for_no_release(page: str, counted: Odometer) -> None:
-    """Sums are read through an index: what a lost page of it held would count as nothing."""
+    """Sums are read through an index, and rows in a lost page of it would not be counted."""
     count = 2000
     marks = [number.to_bytes(32, "big") for number in range(count)]
     counted.charge("r", "test", [Charge(number, mark, 1.0, 0.1) for number, mark in enumerate(marks)])
@@ -420,8 +424,8 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
 
 
-def test_of_processes_at_once_as_many_succeed_as_the_limit_allows(tmp_path: Path) -> None:
-    """They also make the odometer at once, with one key."""
+def test_processes_that_charge_at_once_stay_within_the_limit(tmp_path: Path) -> None:
+    """They also make the odometer at the same time, with one key."""
     running = [start(CHARGE, tmp_path / "new", f"r{number}", 3.0) for number in range(8)]
     for process in running:
         assert process.stdout is not None
@@ -464,8 +468,8 @@ wait()
 
 
 @pytest.mark.parametrize(("moment", "charged"), [("streaming", 0), ("before the commit", 0), ("charged", 20000)])
-def test_killed_at_any_moment_all_is_charged_or_nothing(moment: str, charged: int, tmp_path: Path) -> None:
-    """By SIGKILL. What it has written without a commit is taken back by the next that opens the file."""
+def test_a_process_killed_at_any_moment_has_charged_all_or_nothing(moment: str, charged: int, tmp_path: Path) -> None:
+    """SIGKILL ends it. The next process that opens the file undoes writes without a commit."""
     with start(KILLED, tmp_path, moment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"

@@ -1,4 +1,4 @@
-"""Releases of different units add up by the size of an object."""
+"""Test that releases of different units add up by the size of an object."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def counted(odometer: Path) -> Odometer:
     [((1, 1), 0.5 + 2 + 8), ((16, 16), 256 * 0.5 + 4 * 2 + 8), ((60, 80), 4800 * 0.5 + 30 * 2 + 8)],
 )
 def test_prices_of_an_object_add_up(counted: Odometer, size: tuple[int, int], epsilon: float) -> None:
-    """A pixel, a cell and a picture, each by how many of its units the object can meet."""
+    """Releases of pixels, of cells and of pictures count by the number of units that the object can meet."""
     found = prices.of_object(RELEASES, size)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-9)
     assert found.epsilon >= epsilon
@@ -48,8 +48,8 @@ def test_prices_of_an_object_add_up(counted: Odometer, size: tuple[int, int], ep
     assert counted.pictures(9, size) == [spent]
 
 
-def test_rho_of_an_object() -> None:
-    """Draws of cells are separate; those of pixels may be shared, and never cost more than their ε allows."""
+def test_rho_of_an_object_depends_on_shared_draws() -> None:
+    """Cells do not share draws. Pixels may share them, but their ρ is never more than their ε implies."""
     pixel, cell, picture = RELEASES
     assert prices.of_units(cell, 4).rho == pytest.approx(6.0)
     assert prices.of_units(picture, 1) == Price(8.0, 6.0)
@@ -58,7 +58,7 @@ def test_rho_of_an_object() -> None:
     assert prices.of_units(ReleasePrice(Pixel(), math.inf, math.inf), 9) == Price(math.inf, math.inf)
 
 
-def test_the_whole_picture() -> None:
+def test_a_whole_picture_costs_the_sum_of_its_units() -> None:
     found = prices.of_picture(RELEASES, Geometry(20, 33, 3))
     assert found.epsilon == pytest.approx(660 * 0.5 + 6 * 2 + 8)
     assert prices.of_picture([], Geometry(20, 33, 3)) == Price(0.0, 0.0)
@@ -72,7 +72,7 @@ ROWS = st.tuples(UNITS, st.floats(0.01, 9), st.floats(0.1, 1))
 
 @given(st.lists(ROWS, min_size=1), st.integers(1, 99), st.integers(1, 99))
 def test_sums_are_never_too_small(rows: list[tuple[Unit, float, float]], width: int, height: int) -> None:
-    """Against exact fractions, and never smaller for a larger object."""
+    """Sums are compared with exact fractions, and never fall with the size of the object."""
     releases = [ReleasePrice(unit, pure, share * conversions.zcdp_of_pure(pure)) for unit, pure, share in rows]
     found = prices.of_object(releases, (width, height))
     assert Fraction(found.epsilon) >= sum(Fraction(one.epsilon) * one.unit.met(width, height) for one in releases)
@@ -80,12 +80,12 @@ def test_sums_are_never_too_small(rows: list[tuple[Unit, float, float]], width: 
     assert found.rho <= prices.of_object(releases, (width, height + 1)).rho * (1 + 1e-9)
 
 
-def test_a_limit_is_about_a_size(counted: Odometer, odometer: Path) -> None:
+def test_a_limit_holds_for_objects_of_a_size(counted: Odometer, odometer: Path) -> None:
     """The same release passes a limit for pixels, and exceeds the same limit for larger objects."""
     row = [Charge(0, OTHER, 1.0, 0.4, unit=Cells(8))]
     with refused("odometer", "4.00001", kind=LimitError) as error:
         counted.charge("a", "encode", row, limit=3.0, size=(8, 8))
-    assert "limit ε = 3;" in str(error.value)
+    assert "limit ε = 3 " in str(error.value)
     assert counted.spent(OTHER).releases == 0
     reading = counted.charge("b", "encode", row, limit=3.0)
     assert reading.worst is not None
@@ -95,8 +95,8 @@ def test_a_limit_is_about_a_size(counted: Odometer, odometer: Path) -> None:
         Meter(size=(0, 8))
 
 
-def test_a_limit_is_about_what_is_to_be_hidden(odometer: Path) -> None:
-    """Unless a size is named: such an object pays for four cells, and a single pixel for one."""
+def test_a_limit_holds_by_default_for_the_objects_to_hide(odometer: Path) -> None:
+    """An object of this size costs four cells, and a single pixel costs one."""
     picture = np.zeros((64, 64, 3), np.uint8)
     with refused("odometer", "20×20", kind=LimitError):
         dipp.encode(picture, hide=(20, 20), epsilon=24.0, odometer=Meter(limit=10.0, begin=True))
@@ -108,7 +108,7 @@ def test_a_limit_is_about_what_is_to_be_hidden(odometer: Path) -> None:
     assert spent.statement().endswith("zCDP for any one pixel")
 
 
-def test_delta_of_an_object(counted: Odometer) -> None:
+def test_epsilon_at_delta_of_an_object(counted: Odometer) -> None:
     """ε at δ follows from the sums for the object."""
     for number in range(40):
         counted.charge(f"d{number}", "encode", [Charge(0, OTHER, 0.5, 0.03, unit=Cells(16))])

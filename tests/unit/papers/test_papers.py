@@ -1,4 +1,4 @@
-"""The papers of a release: programs of others read them, and they say what the release says of itself."""
+"""Test that other programs can read the papers of a release, and that they state its own numbers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def problems(entry: Any) -> list[str]:
-    """What the registry's schema has against an entry, by the check that the registry itself makes."""
+    """Return the faults of an entry by the schema of the registry, as the registry itself checks it."""
     validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
     return [error.message for error in validator.iter_errors(entry)]
 
@@ -76,7 +76,7 @@ def problems(entry: Any) -> list[str]:
 
 @pytest.mark.parametrize("words", [WORDS, Words()], ids=["filled in", "as privatize leaves it"])
 def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -> None:
-    """Both kinds of release, by its schema and by the other rules of its checks."""
+    """Entries of files and of datasets keep the schema and the other rules of the registry."""
     for release in (dataset, made):
         text = registry.text(Released.read(release, words))
         entry = yaml.safe_load(text)
@@ -91,7 +91,7 @@ def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -
         assert not re.search(r"\\\\[^()]", text)
 
 
-def test_the_schema_can_refuse(dataset: Path) -> None:
+def test_the_schema_refuses_a_wrong_entry(dataset: Path) -> None:
     entry = registry.entry(Released.read(dataset, WORDS))
     entry["deployment"]["surprise"] = 1
     del entry["deployment"]["basic"]["intended_use"]
@@ -100,7 +100,7 @@ def test_the_schema_can_refuse(dataset: Path) -> None:
 
 
 def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
-    """All that the schema knows but what is a matter of the curator alone."""
+    """An entry has all fields of the schema except those that only the curator knows."""
 
     def leaves(node: dict[str, Any], path: str = "") -> set[str]:
         inner = node.get("properties")
@@ -119,7 +119,7 @@ def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
     }
 
 
-def test_its_numbers_are_those_of_the_certificate(dataset: Path, made: Path) -> None:
+def test_an_entry_has_the_numbers_of_the_certificate(dataset: Path, made: Path) -> None:
     for release, claim in ((dataset, dipp.load(dataset).certificate), (made, dipp.open(made).certificate)):
         assert claim is not None
         entry = registry.entry(Released.read(release, WORDS))["deployment"]["privacy_loss"]
@@ -131,8 +131,8 @@ def test_its_numbers_are_those_of_the_certificate(dataset: Path, made: Path) -> 
     assert f"(ε, δ) = ({upper(at)}, 1e-06)" in Released.read(made, WORDS).parameters
 
 
-def test_what_is_not_private_is_not_registered(tmp_path: Path) -> None:
-    """It has a card, which says so, and metadata."""
+def test_a_release_without_certificate_is_not_registered(tmp_path: Path) -> None:
+    """It has a card, which says that it is not private, and metadata."""
     build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
     with refused("registry", kind=NoCertificateError):
         registry.entry(Released.read(tmp_path / "d.dipp", WORDS))
@@ -147,7 +147,7 @@ def test_what_is_not_private_is_not_registered(tmp_path: Path) -> None:
 
 
 def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> None:
-    """By the library of those who made it: no error, no warning, and the records come out."""
+    """MLCommons' own library reads it without an error or a warning, and finds the records."""
     import mlcroissant
 
     writing.write(dataset, WORDS, overwrite=True)
@@ -167,7 +167,7 @@ def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> Non
 
 
 @pytest.mark.parametrize("break_it", ["two fields of one name", "unknown file set", "no file", "no type of a field"])
-def test_croissant_that_is_wrong_is_noticed(break_it: str, dataset: Path, tmp_path: Path) -> None:
+def test_the_library_notices_wrong_croissant(break_it: str, dataset: Path, tmp_path: Path) -> None:
     import mlcroissant
 
     writing.write(dataset, WORDS, tmp_path)
@@ -194,8 +194,8 @@ def test_croissant_of_a_single_file(made: Path) -> None:
     assert [(one.name, one.content_url) for one in found.metadata.distribution] == [("a.dipp", "../a.dipp")]
 
 
-def test_labels_in_words(model: Path, tmp_path: Path) -> None:
-    """A column of text is one in the metadata, too."""
+def test_labels_may_be_text(model: Path, tmp_path: Path) -> None:
+    """A column of text is a column of text in the metadata."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(save_table(tmp_path / "s.parquet", 3))
@@ -211,7 +211,7 @@ def test_labels_in_words(model: Path, tmp_path: Path) -> None:
 # The card.
 
 
-def test_the_card_says_what_is_asked(dataset: Path) -> None:
+def test_the_card_answers_the_questions_about_the_guarantee(dataset: Path) -> None:
     """Unit, definition, parameters, what is not protected, composition, post-processing, mechanism, versions, trust."""
     writing.write(dataset, WORDS, overwrite=True)
     text = (dataset / "README.md").read_text()
@@ -244,10 +244,10 @@ def test_the_card_says_what_is_asked(dataset: Path) -> None:
         assert advice.RECOGNISABLE in (dataset / paper).read_text(), paper
 
 
-def test_what_the_card_says_of_use_works(
+def test_the_commands_in_the_card_work(
     dataset: Path, model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From within the folder of a release; nothing is added to it."""
+    """They run in the folder of the release, and add no file to it."""
     place = tmp_path / "release"
     shutil.copytree(dataset, place)
     writing.write(place, WORDS, overwrite=True)
@@ -265,7 +265,7 @@ def test_what_the_card_says_of_use_works(
     assert {path.name for path in place.iterdir()} == before
 
 
-def test_the_card_of_a_file_names_it(made: Path) -> None:
+def test_the_card_of_a_file_has_its_name(made: Path) -> None:
     spaced = made.rename(made.with_name("two words.dipp"))
     writing.write(spaced, WORDS)
     commands, loading = snippets(spaced.with_name("two words.dipp.papers") / "README.md")
@@ -273,7 +273,7 @@ def test_the_card_of_a_file_names_it(made: Path) -> None:
     assert 'dipp.load("two words.dipp", cache="decoded")' in loading.text
 
 
-def test_a_card_of_sensing_names_its_mechanism(tmp_path: Path) -> None:
+def test_the_card_of_a_sensing_release_names_its_mechanism(tmp_path: Path) -> None:
     made_of(release_of(sensing_plan()), [(4, 5, 3)]).save(tmp_path / "s.dipp")
     assert "randomised response" in Released.read(tmp_path / "s.dipp", WORDS).mechanism
 
@@ -281,7 +281,9 @@ def test_a_card_of_sensing_names_its_mechanism(tmp_path: Path) -> None:
 # The commands.
 
 
-def test_card_writes_for_both_kinds(dataset: Path, made: Path, tmp_path: Path, run: Command) -> None:
+def test_dipp_card_writes_papers_for_files_and_datasets(
+    dataset: Path, made: Path, tmp_path: Path, run: Command
+) -> None:
     for release, place in ((dataset, dataset), (made, made.with_name("a.dipp.papers"))):
         code, out, err = run("card", release, "--curator", "A", "--curator", "B", "--name", "N", "--overwrite")
         assert code == 0, err
@@ -297,7 +299,7 @@ def test_card_writes_for_both_kinds(dataset: Path, made: Path, tmp_path: Path, r
 
 
 class Earlier(datetime):
-    """A clock that was right once."""
+    """A clock that stands at an earlier day."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Earlier:
@@ -305,7 +307,7 @@ class Earlier(datetime):
 
 
 def test_only_papers_that_nobody_has_changed_are_replaced(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever day they were written on; nothing is written if one of them may not be replaced."""
+    """The day on which they were written does not matter. If one may not be replaced, none is written."""
     place = made.with_name("a.dipp.papers")
     with monkeypatch.context() as patched:
         patched.setattr(guarantee, "datetime", Earlier)
@@ -328,7 +330,7 @@ def test_only_papers_that_nobody_has_changed_are_replaced(made: Path, monkeypatc
     assert "Ministry of Pets" in (place / "deployment.yaml").read_text()
 
 
-def test_damaged_manifests_are_one_line(dataset: Path, tmp_path: Path) -> None:
+def test_damaged_manifests_are_refused_in_one_line(dataset: Path, tmp_path: Path) -> None:
     for part in ("shards", "not_hidden", "images", "seed"):
         content = json.loads((dataset / "manifest.json").read_text())
         del content[part]
@@ -338,7 +340,7 @@ def test_damaged_manifests_are_one_line(dataset: Path, tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
-def test_a_lie_in_the_manifest_gets_no_card(dataset: Path, tmp_path: Path, run: Command) -> None:
+def test_a_false_manifest_gets_no_card(dataset: Path, tmp_path: Path, run: Command) -> None:
     for path in dataset.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     content = json.loads((dataset / "manifest.json").read_text())
@@ -349,10 +351,10 @@ def test_a_lie_in_the_manifest_gets_no_card(dataset: Path, tmp_path: Path, run: 
     assert "certificate of the manifest is not what the shards hold" in err
 
 
-def test_privatize_writes_them_and_overwriting_replaces_them(
+def test_privatize_writes_papers_and_replaces_old_ones(
     model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of an old release stays beside a new one; nor does its attestation. Dropped labels are in none of them."""
+    """No paper and no attestation of an old release stays beside a new one. Papers do not have dropped labels."""
     monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: tiny_codec(model))
     source, out = save_folder(tmp_path / "source", 4), tmp_path / "out"
     arguments = ("privatize", source, out, "--model", model, "--workers", 1, "--drop-labels")

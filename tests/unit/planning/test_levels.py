@@ -1,4 +1,4 @@
-"""Levels: the resolution of predictions, by SNR and size."""
+"""Test the resolution of predictions, by SNR and size of the picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SNRS = st.floats(1e-6, 1e3)
 PIXELS = st.integers(1, 1 << 26)
 
 
-def test_levels_of_photographs() -> None:
+def test_levels_of_photographs_have_the_documented_bounds() -> None:
     assert [level_at(snr, 512 * 768) for snr in (0.012, 0.011, 0.0014, 0.00017)] == [0, 1, 2, 3]
     assert [level_at(snr, 12_000_000) for snr in (0.4, 0.3, 0.04, 0.005, 1e-9)] == [0, 1, 2, 3, MAX_LEVEL]
 

@@ -1,4 +1,4 @@
-"""The schedule: exact paths against brute force, budgets never exceeded, and the numbers of a reference run."""
+"""Test plans along timesteps: exact paths, budgets that are kept, and the numbers of a reference run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REFERENCE_MSE = {
 
 
 def error_table(model: NoiseSchedule, squares: Floats | None = None) -> ErrorTable:
-    """Errors with exponential sizes and the mean squares of a reference run."""
+    """Return a table of errors with exponential sizes and the mean squares of a reference run."""
     timesteps = grid(model)
     snrs = np.array([model.snr(t) for t in timesteps])
     if squares is None:
@@ -76,7 +76,7 @@ SMALL = NoiseSchedule(np.array([0.999, 0.98, 0.9, 0.6, 0.2, 0.05, 0.01, 0.001]))
 
 
 def kl_bits(channel: Channel, step: Step) -> float:
-    """Bits of KL per touched coordinate of a step."""
+    """Return the KL in bits per touched coordinate of a step."""
     return TABLE.kl_matrix(channel, np.array([MODEL.snr(step.start)]), np.array([[step.snr_gain]])).item()
 
 
@@ -91,7 +91,7 @@ def chosen(coding: Coding, budget: Budget) -> Point:
 
 
 def paths(nodes: int) -> Iterator[list[int]]:
-    """All paths from node 0 over any nodes in between."""
+    """Yield all paths from node 0 to a node."""
     for final in range(1, nodes):
         for count in range(final):
             for between in itertools.combinations(range(1, final), count):
@@ -151,7 +151,7 @@ PLANNERS = st.builds(
 
 
 def has_a_step(planner: Planner, budget: Budget) -> bool:
-    """Whether one step, of all from the start, is within the budget by more than the planner's rounding."""
+    """Return whether any first step keeps the budget by more than the planner's rounding."""
     edges = np.argwhere(np.isfinite(planner._edges.bits[:, 0])).tolist()
     plans = (planner._plan([0, node], [option]) for option, node in edges)
     return any(budget.measure(planner._certificate(plan)) < 0.9 * budget.limit for plan in plans)
@@ -254,7 +254,7 @@ def test_pure_paths_lose_no_more_than_the_rounding() -> None:
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, PLAIN])
 def test_charges_are_rounded_up(coding: Coding) -> None:
-    """What the search counts is never below the integers' ε, so that the first path found is within the budget."""
+    """The search never counts less than the ε of the integers, so that its first path keeps the budget."""
     one = planner(coding)
     (search,) = one._searches(Budget.pure(16.0))
     assert search.capacities[0] == RESOLUTION
@@ -269,7 +269,7 @@ def test_charges_are_rounded_up(coding: Coding) -> None:
 
 
 def test_bits_are_those_of_the_steps() -> None:
-    """KL from the errors themselves, chunks within index_bits − pad, and the price of every index."""
+    """They follow from the KL of the errors, chunks of at most index_bits − pad, and the price of every index."""
     for coding in (SHARP, PAPER):
         point = chosen(coding, Budget.pure(16.0))
         touched = 1024 if coding is SHARP else 3072
@@ -355,8 +355,8 @@ def test_the_default_is_the_best_quality_and_then_fewest_bits() -> None:
     assert point.psnr == pytest.approx(10 * math.log10(4 / float(TABLE.mse(point.snr))), abs=1e-9)
 
 
-def test_a_plan_along_given_timesteps_is_the_one_that_was_found_there() -> None:
-    """The frontier's own path, taken again; and another coding along it."""
+def test_the_plan_along_the_timesteps_of_a_plan_is_the_same() -> None:
+    """A path of the frontier gives its own plan again, and another coding takes the same timesteps."""
     for coding in (SHARP, PAPER):
         point = planner(coding).frontier(Budget.pure(16.0))[-1]
         timesteps = [point.plan.steps[0].start, *(step.end for step in point.plan.steps)]
@@ -372,7 +372,7 @@ def test_timesteps_that_do_not_fall_from_the_first_are_refused(timesteps: list[i
         planner(SHARP).along(timesteps)
 
 
-def test_rate_and_final_timestep_are_honoured() -> None:
+def test_plans_keep_a_rate_and_a_final_timestep() -> None:
     budget = Budget.pure(16.0)
     free, frontier = chosen(SHARP, budget), planner(SHARP).frontier(budget)
     for bpp in (0.02, 0.1):
@@ -388,7 +388,7 @@ def test_rate_and_final_timestep_are_honoured() -> None:
         assert point.bits >= more[t].bits
 
 
-def test_what_is_out_of_reach_is_told() -> None:
+def test_limits_out_of_reach_are_refused() -> None:
     with refused("budget", "0.001"):
         planner(SHARP).choose(Budget.pure(0.001))
     with refused("budget", "1e-09"):
@@ -407,7 +407,7 @@ def test_what_is_out_of_reach_is_told() -> None:
         planner(PAPER).choose(Budget.pure(1.0), bpp=1.0, final_timestep=500)
 
 
-def test_without_a_certificate_there_is_no_budget() -> None:
+def test_a_coding_without_a_certificate_takes_no_budget() -> None:
     free = planner(DIFFC, pad=2)
     with pytest.raises(NoCertificateError):
         free.choose(Budget.pure(16.0))
@@ -423,7 +423,7 @@ def test_without_a_certificate_there_is_no_budget() -> None:
 
 
 def test_saturated_steps_are_barred() -> None:
-    """Every step keeps to the limit, by the definition itself; without the limit some would not."""
+    """Every step keeps the limit, by its definition; without the limit some steps would not."""
 
     def lost(point: Point) -> float:
         rows = [(np.abs(TABLE.snrs - MODEL.snr(step.start)).argmin(), step.snr_gain) for step in point.plan.steps]
@@ -438,7 +438,7 @@ def test_saturated_steps_are_barred() -> None:
     assert unlimited.snr > chosen(SHARP, Budget.pure(64.0)).snr
 
 
-def test_under_rho_steps_are_free() -> None:
+def test_under_rho_more_steps_cost_no_privacy() -> None:
     """At the same final timestep ρ allows more and smaller steps than pure ε, and they take fewer bits."""
     pure = chosen(SHARP, Budget.pure(16.0))
     rho = Certificate.of(pure.plan, of_pixels(1024)).rho * 1.05
@@ -453,7 +453,7 @@ def test_under_rho_steps_are_free() -> None:
 
 
 def test_delta_takes_the_better_of_both() -> None:
-    """One step of pure ε reaches furthest; short of that, ρ allows more steps, which save bits in a large image."""
+    """One step of pure ε reaches furthest. Before that, ρ allows more steps, which save bits in a large image."""
     large = planner(SHARP, pixels=1 << 20)
     pure, rho, both = (
         {point.final_timestep: point for point in large.frontier(budget)}
@@ -509,7 +509,7 @@ def test_bad_sizes_are_refused(sizes: dict[str, Any]) -> None:
 
 
 def certificate(plan: Plan, channels: int, pixels: int, separate: bool) -> tuple[Decimal, Decimal]:
-    """ε and ρ of the worst pixel, recomputed from the integers with 40 digits."""
+    """Return ε and ρ of the worst pixel, computed from the integers with 40 digits."""
     channel, alpha = plan.channel, plan.code.score_alpha
     period = channel.period if isinstance(channel, Sign) else 1
     with localcontext(prec=40):
@@ -543,7 +543,7 @@ def certificate(plan: Plan, channels: int, pixels: int, separate: bool) -> tuple
 
 
 def converted(rho: Decimal, delta: float) -> float:
-    """ε of ρ-zCDP at δ, to 10^−6 of it: the best of many orders."""
+    """Return the ε of ρ-zCDP at δ with a relative error of 10^−6: the best of many orders."""
     excess = np.geomspace(1e-4, 1e8, 20_000)
     bounds = float(rho) * (1 + excess) - np.log1p(1 / excess) - (math.log(delta) + np.log1p(excess)) / excess
     return float(bounds.min()) * (1 - 1e-6)

@@ -1,4 +1,4 @@
-"""Presets: what they promise, on the denoiser that ships."""
+"""Test that presets keep their promises on the denoiser that ships."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table() -> ErrorTable:
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS.keys())
-def test_a_budget_is_one_of_three_and_binds_what_has_a_certificate(preset: Preset) -> None:
+def test_presets_with_a_certificate_take_one_of_three_budgets(preset: Preset) -> None:
     given = [(1.0, None, None), (1.0, 1e-6, None), (None, None, 0.5)]
     invalid = [(None, 1e-6, None), (1.0, None, 0.5)]
     if preset.certified:
@@ -54,7 +54,7 @@ def test_a_budget_is_one_of_three_and_binds_what_has_a_certificate(preset: Prese
 def test_a_looser_budget_never_costs_quality(
     preset: Preset, slack: float, epsilon: float, denoiser: Denoiser, table: ErrorTable
 ) -> None:
-    """A frontier of sensing leaves out what is better by less than `LEAST_GAIN`."""
+    """A frontier of sensing leaves out points that are better by less than `LEAST_GAIN`."""
 
     def best(budget: Budget) -> float:
         return max(point.psnr for point in preset.planner(denoiser, table, budget).frontier(budget))
@@ -63,8 +63,8 @@ def test_a_looser_budget_never_costs_quality(
 
 
 @pytest.mark.slow
-def test_the_default_rate_is_that_of_sensing_alone(denoiser: Denoiser, table: ErrorTable) -> None:
-    """1 bit per pixel for sharp and swift, unless a rate or a timestep is given; diffc must be told either."""
+def test_only_sensing_has_a_default_rate(denoiser: Denoiser, table: ErrorTable) -> None:
+    """It is 1 bit per pixel for sharp and swift; diffc needs a rate or a timestep."""
     budget, most = Budget.pure(64.0), presets.DEFAULT_BPP * (1 + RATE_SLACK)
     for name in ("sharp", "swift"):
         plans = PRESETS[name].planner(denoiser, table, budget)

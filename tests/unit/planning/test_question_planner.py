@@ -1,4 +1,4 @@
-"""Plans of questions: within the budget of a unit or of an object, whatever its size, from public numbers alone."""
+"""Test that plans of questions keep the budget of a unit or of an object of any size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_plan_spends_the_budget_of_its_unit_and_no_more(books: Books, unit: Ce
 
 
 @pytest.mark.parametrize("budget", [Budget(6.0, 1e-6, unit=Cells(16)), Budget(rho=2.0, unit=Cells(16))])
-def test_other_budgets_are_met_too(books: Books, budget: Budget) -> None:
+def test_plans_keep_budgets_of_rho_and_of_delta(books: Books, budget: Budget) -> None:
     point = QuestionPlanner(books, STREET, (Cells(16),)).choose(budget)
     assert 0.9 * budget.limit < budget.measure(Certificate.of(point.plan, STREET)) <= budget.limit
 
@@ -65,7 +65,7 @@ def test_a_pixel_is_hidden_by_pixels_and_a_picture_by_the_picture() -> None:
 
 
 @pytest.mark.slow
-def test_more_budget_is_not_expected_to_show_less(books: Books) -> None:
+def test_a_larger_budget_never_has_a_smaller_expected_psnr(books: Books) -> None:
     for unit in units_of(books):
         planner = QuestionPlanner(books, STREET, (unit,))
         for delta in (None, 1e-6):
@@ -74,7 +74,7 @@ def test_more_budget_is_not_expected_to_show_less(books: Books) -> None:
             assert all(after >= before for before, after in itertools.pairwise(shown)), (unit, shown)
 
 
-def test_a_rate_is_kept(books: Books) -> None:
+def test_plans_keep_a_rate(books: Books) -> None:
     planner, budget = QuestionPlanner(books, STREET, (Cells(16),)), Budget(32.0, unit=Cells(16))
     every = planner.frontier(budget)
     assert [point.bits for point in every] == sorted(point.bits for point in every)
@@ -101,12 +101,12 @@ def test_a_rate_is_kept(books: Books) -> None:
         ({"unit": 8, "final_timestep": 3}, ("final_timestep", "questions")),
     ],
 )
-def test_what_cannot_be_planned_is_refused(options: dict[str, object], said: tuple[str, ...]) -> None:
+def test_limits_that_no_plan_keeps_are_refused(options: dict[str, object], said: tuple[str, ...]) -> None:
     with refused(*said):
         planned(device="cpu", epsilon=4.0, size=(480, 640), **options)  # type: ignore[arg-type]
 
 
-def test_what_a_recipe_is_expected_to_show_never_falls_with_its_budget(books: Books) -> None:
+def test_the_expected_psnr_of_a_recipe_never_falls_with_its_budget(books: Books) -> None:
     epsilons = [0.0, *(2.0**i for i in range(-6, 10))]
     for row in table(books):
         shown = [row.expected(epsilon) for epsilon in epsilons]
@@ -117,7 +117,7 @@ def test_what_a_recipe_is_expected_to_show_never_falls_with_its_budget(books: Bo
             assert row.expected(row.needed(row.psnr - 1)) == pytest.approx(row.psnr - 1, abs=0.1)
 
 
-def test_rows_are_what_was_written(books: Books) -> None:
+def test_rows_survive_json(books: Books) -> None:
     rows = table(books)
     assert rows
     assert [row.to_dict() for row in rows] == books.table
@@ -126,7 +126,7 @@ def test_rows_are_what_was_written(books: Books) -> None:
 
 
 @pytest.mark.parametrize("options", [{"unit": 16}, {"unit": "picture"}, {"hide": (32, 32)}])
-def test_a_plan_is_what_the_table_gives_and_another_is_not(options: dict[str, object]) -> None:
+def test_a_plan_of_the_table_is_verified_and_another_is_refused(options: dict[str, object]) -> None:
     from dataclasses import replace
 
     from dipp.codec.codec import Codec
@@ -145,6 +145,6 @@ def test_a_plan_is_what_the_table_gives_and_another_is_not(options: dict[str, ob
 
 
 @pytest.mark.parametrize("unit", [Cells(16), Picture()])
-def test_the_certificate_of_questions_goes_through_json(books: Books, unit: Cells | Picture) -> None:
+def test_the_certificate_of_questions_survives_json(books: Books, unit: Cells | Picture) -> None:
     found = Certificate.of(QuestionPlanner(books, STREET, (unit,)).choose(Budget(8.0, unit=unit)).plan, STREET)
     assert Certificate.from_json(found.to_json()) == found

@@ -1,4 +1,4 @@
-"""The planner of sensing: never above its budget, better for more bits, within its rate and its calls."""
+"""Test that plans of sensing keep their budget, rate and calls, and are better with more bits."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ sizes = st.one_of(st.sampled_from([1, 7, 9, 64, 1024]), st.integers(1, 5000))
 def test_every_point_is_within_its_budget_its_rate_and_its_calls(
     table: Residuals, budget: Budget, pixels: int, channels: int, calls: int, log_rate: float
 ) -> None:
-    """Whatever the residuals, sizes, budgets, rates and calls: the certificate is computed from the integers."""
+    """This holds for any residuals, sizes, budgets, rates and calls, by the certificate from the integers."""
     plans = planner(table, calls, pixels, channels)
     points = plans.frontier(budget)
     assert points
@@ -110,8 +110,8 @@ def test_every_point_is_within_its_budget_its_rate_and_its_calls(
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-def test_pairs_use_what_they_are_given(epsilon: float) -> None:
-    """At least 0.99 of the budget, in every plan whose clip lies within the range of the data."""
+def test_plans_of_pairs_use_nearly_all_of_the_budget(epsilon: float) -> None:
+    """They use at least 0.99 of it if the clip lies within the range of the data."""
     budget, used = Budget.pure(epsilon), []
     for point in frontier(budget):
         certificate = Certificate.of(point.plan, of_pixels(1024))
@@ -122,8 +122,8 @@ def test_pairs_use_what_they_are_given(epsilon: float) -> None:
     assert all(0.99 <= share <= 1 for share in used)
 
 
-def test_all_codes_occur_somewhere() -> None:
-    """Pairs where bits are plenty, flat where they are few, and the paper's code where ε is plenty and bits are few."""
+def test_each_code_is_the_best_for_some_budget_and_rate() -> None:
+    """Pairs are best with many bits, flat with few bits, and the paper's code with a large ε and few bits."""
     found = {epsilon: {point.plan.code.name for point in frontier(Budget.pure(epsilon))} for epsilon in (1.0, 16.0)}
     assert set.union(*found.values()) == {"pairs", "flat", "step-limited PPR"}
     assert "step-limited PPR" in found[16.0]
@@ -144,7 +144,7 @@ def test_a_planner_without_codes_or_of_unknown_ones_is_refused(codes: tuple[Tilt
 
 
 def test_each_pixel_pays_once_under_pure_epsilon() -> None:
-    """At a bit a pixel and ε = 4 one pass of many groups is best; ρ does not care, and may touch more often."""
+    """At 1 bit per pixel and ε = 4, one pass of many groups is best. Under ρ, pixels may be touched more often."""
     chosen = planner(calls=31).choose(Budget.pure(4.0))
     assert len(chosen.plan.steps) == chosen.plan.mask.period // 3 == 32
     certificate = Certificate.of(chosen.plan, of_pixels(1024))
@@ -157,8 +157,8 @@ def test_delta_never_costs_quality(epsilon: float) -> None:
     assert most[1] >= most[0] - LEAST_GAIN
 
 
-def test_more_of_anything_is_never_worse() -> None:
-    """More ε, more bits, more calls; up to what near ties give away for bits."""
+def test_more_epsilon_bits_or_calls_are_never_worse() -> None:
+    """Near ties, which are decided by fewer bits, are the only exception."""
     best = [frontier(Budget.pure(epsilon))[-1].psnr for epsilon in (1.0, 4.0, 16.0)]
     assert best == sorted(best)
     qualities = [planner().choose(Budget.pure(4.0), bpp=rate).psnr for rate in (0.05, 0.2, 1.0, 3.0)]
@@ -167,15 +167,15 @@ def test_more_of_anything_is_never_worse() -> None:
     assert few < many
 
 
-def test_more_epsilon_is_never_worse_at_a_rate_that_binds() -> None:
-    """What a pixel could pay for is more than a coin can say: gentler tilts ask more pixels in the same bits."""
+def test_more_epsilon_is_never_worse_at_a_low_rate() -> None:
+    """The budget allows larger tilts than one bit can use; smaller tilts ask more pixels in the same bits."""
     for rate in (0.1, 1.0):
         found = [planner(rate=rate).choose(Budget.pure(epsilon)).psnr for epsilon in (8, 64, 1000)]
         assert all(later > before - 0.1 for before, later in itertools.pairwise(found)), (rate, found)
 
 
-def test_bits_that_buy_next_to_nothing_are_not_advised() -> None:
-    """Under ρ a second touch is nearly worth what it costs: from some rate on, more bits buy a tenth of a dB."""
+def test_plans_are_not_called_bound_by_the_rate_for_tiny_gains() -> None:
+    """Under ρ a second touch costs nearly what it gains: from some rate on, more bits buy a tenth of a dB."""
     plans, budget = planner(), Budget(rho=0.5)
     assert plans.choose(budget, bpp=0.2).bound
     point = plans.choose(budget, bpp=3)
@@ -183,7 +183,7 @@ def test_bits_that_buy_next_to_nothing_are_not_advised() -> None:
     assert (best.bpp > 2 * point.bpp, point.psnr < best.psnr < point.psnr + 0.25, point.bound) == (True, True, False)
 
 
-def test_a_rate_that_binds_is_said() -> None:
+def test_plans_say_that_the_rate_limits_them() -> None:
     plans, budget = planner(), Budget.pure(16.0)
     usual = plans.choose(budget)
     assert usual.bound
@@ -194,7 +194,7 @@ def test_a_rate_that_binds_is_said() -> None:
 
 @pytest.mark.parametrize("timestep", [900, 600, 300])
 def test_plans_that_end_at_the_snr_of_a_timestep(timestep: int) -> None:
-    """The fewest bits that reach it, whatever the rate."""
+    """They take the fewest bits that reach it, at any rate."""
     budget = Budget.pure(64.0)
     chosen, wanted = planner().choose(budget, final_timestep=timestep), SCHEDULE.snr(timestep)
     reached = [point for point in frontier(budget) if point.snr >= wanted]
@@ -203,7 +203,7 @@ def test_plans_that_end_at_the_snr_of_a_timestep(timestep: int) -> None:
     assert not chosen.bound
 
 
-def test_what_cannot_be_planned_is_said_in_one_line() -> None:
+def test_limits_that_no_plan_keeps_are_refused_in_one_line() -> None:
     plans, budget = planner(), Budget.pure(4.0)
     for word, call in (
         (
@@ -225,7 +225,7 @@ def test_what_cannot_be_planned_is_said_in_one_line() -> None:
         assert "\n" not in str(error.value)
 
 
-def test_what_is_said_to_be_enough_is_enough() -> None:
+def test_a_limit_that_an_error_suggests_is_enough() -> None:
     plans = planner()
 
     def ask(name: str, value: float) -> Point:
@@ -270,7 +270,7 @@ def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(code: Tilted, 
 
 
 def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
-    """ε of whole units of the integers, above which there is nothing but η: up to 0.003 at V = 19."""
+    """ε is a whole number of units of the integers, plus η: up to 0.003 more at V = 19."""
     for units in range(520, 876, 5):
         epsilon = 2 * units * math.log(2) / 32 * (1 + 1.5e-7)
         tilt = largest_tilt(Pairs(), 1, Budget.pure(epsilon))
@@ -279,7 +279,7 @@ def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
 
 
 @pytest.mark.parametrize(("code", "most"), [(Pairs(), 19.0), (Flat(), 8.0), (StepLimited(), 8.0)])
-def test_tilts_have_a_bound(code: Tilted, most: float) -> None:
+def test_tilts_have_a_largest_value(code: Tilted, most: float) -> None:
     assert largest_tilt(code, 1, Budget.pure(1e4)) == pytest.approx(most, rel=1e-6)
     assert largest_tilt(code, 1, Budget.zcdp(1e6)) == pytest.approx(most, rel=1e-6)
     assert largest_tilt(code, 1, Budget.pure(1e-20)) < 1e-12
@@ -301,7 +301,7 @@ def error_table(residuals: Residuals | None) -> ErrorTable:
     return ErrorTable(timesteps, snrs, np.full((3, 4), 0.2), residuals=residuals)
 
 
-def test_presets_of_sensing() -> None:
+def test_presets_of_sensing_limit_network_calls() -> None:
     """`sharp` asks the network 20 times, the final denoising included; `swift` four times along the chain."""
     denoiser, table, budget = tiny_denoiser(), error_table(made_up_residuals()), Budget.pure(4.0)
     for name, calls in (("sharp", 19), ("swift", 4)):
@@ -315,8 +315,8 @@ def test_presets_of_sensing() -> None:
         assert chosen.planner(denoiser, table, budget, of_pixels(900)).geometry == of_pixels(900)
 
 
-def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 20 with the final one for sharp, and at most 4 along the chain for swift, counted on a real network."""
+def test_encoding_makes_no_more_network_calls_than_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real network is called at most 20 times for sharp in all, and 4 times along the chain for swift."""
     denoiser, table, calls = tiny_denoiser(), error_table(made_up_residuals()), list[int]()
     ask = type(denoiser)._predict
 
@@ -340,7 +340,7 @@ def test_network_calls_while_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(calls) == most + 1, "a decoder repeats them, and asks once more"
 
 
-def test_a_table_without_residuals_gets_one_line() -> None:
+def test_a_table_without_residuals_is_refused_in_one_line() -> None:
     with pytest.raises(DippError) as error:
         preset("sharp").planner(tiny_denoiser(), error_table(None), Budget.pure(4.0))
     assert str(error.value) == "calibration: has no residuals of sensing; make it anew with `dipp calibrate`"
@@ -369,8 +369,8 @@ def test_residuals_are_interpolated_over_log_snr() -> None:
     assert found.realised_at(20.0, 8.0) == 0.99
 
 
-def test_digests_are_those_of_the_statistics() -> None:
-    """They change with every number, and survive a file."""
+def test_digests_follow_from_the_statistics() -> None:
+    """A digest changes with every number, and stays the same through a file."""
     base = made_up_residuals()
     assert base.digest == made_up_residuals().digest
     others = []
@@ -449,7 +449,7 @@ def test_gains_of_plans_follow_from_their_tilts(epsilon: float, bpp: float) -> N
 
 
 def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[Release, list[tuple[Geometry, np.ndarray[Any, Any]]]]:
-    """A release by the flat code, and the indices of a picture at these shares of their numbers of candidates."""
+    """Return a release by the flat code, and indices at these fractions of their numbers of candidates."""
     plan = sensing_plan(Flat())
     plan = dataclasses.replace(plan, steps=tuple(dataclasses.replace(step, index_bits=16) for step in plan.steps))
     count = sum(plan.chunk_counts(of_pixels(256)))
@@ -457,7 +457,7 @@ def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[Release, list[tuple[Geom
 
 
 def test_indices_that_crowd_are_refused_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a false-alarm rate of 0.05 for once, fewer than that of 2,000 uniform rows are refused, and some are."""
+    """With a false-alarm rate of 0.05, fewer than 5 % of 2,000 uniform rows are refused, and more than none."""
     rng = np.random.default_rng(0)
     check_indices(*flat_indices(np.array([0.5])))
     check_indices(*flat_indices(np.array([1 - 1e-9])))
@@ -477,7 +477,7 @@ def test_indices_that_crowd_are_refused_and_others_are_not(monkeypatch: pytest.M
 
 
 def forged(point: Point, **factors: float) -> Point:
-    """The plan with some numbers of all steps multiplied, as 32-bit floats."""
+    """Return the plan with some numbers of all steps multiplied, as 32-bit floats."""
     steps = []
     for step in point.plan.steps:
         assert isinstance(step, SensingStep)
@@ -501,7 +501,7 @@ def forged(point: Point, **factors: float) -> Point:
     ],
 )
 def test_forged_numbers_are_caught(epsilon: float, bpp: float, factors: dict[str, float]) -> None:
-    """A lower tilt would state a lower ε for the same bits; its gains are not those of the table."""
+    """A lower tilt would state a lower ε for the same bits, but the gains do not follow from it and the table."""
     point, table = chosen(epsilon, bpp)
     other = forged(point, **factors)
     if "tilt" in factors:
@@ -526,8 +526,8 @@ def test_one_forged_step_is_caught() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "bpp"), [(4.0, 1.0), (16.0, 4.0)])
-def test_a_lower_tilt_is_not_made_up_for_by_other_clips(epsilon: float, bpp: float) -> None:
-    """Narrower clips tell nearly as much with less tilt, within percents: so all digits count, and k is of the grid."""
+def test_other_clips_cannot_hide_a_lower_tilt(epsilon: float, bpp: float) -> None:
+    """Narrower clips convey nearly as much with less tilt, so all digits are compared, and k must be of the grid."""
     point, table = chosen(epsilon, bpp)
     assert isinstance(point.plan.code, Pairs)
     gains = np.array([step.snr_gain for step in point.plan.steps])
@@ -544,8 +544,8 @@ def test_a_lower_tilt_is_not_made_up_for_by_other_clips(epsilon: float, bpp: flo
     assert caught == 45
 
 
-def test_a_searching_code_has_realised_one_of_the_measured_shares() -> None:
-    """Any of them, but the same in all steps."""
+def test_a_searching_code_realised_one_of_the_measured_fractions() -> None:
+    """Any of them is valid, but all steps must have the same."""
     point, table = chosen(4.0, 0.2)
     assert isinstance(point.plan.code, Flat)
     for share in (1.0, 0.8):

@@ -1,4 +1,4 @@
-"""The table of the denoiser's errors: its statistics, what follows from them, its file, and how it is measured."""
+"""Test tables of a denoiser's errors: their statistics, their file, and how they are measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANNELS: list[Channel] = [Laplace(), Gaussian(), Logistic(), Huber(1.0), Sign(1
 
 
 def table(schedule: NoiseSchedule = SCHEDULE, points: int = 48, slices: int = 64) -> ErrorTable:
-    """Exponential sizes of errors, whose mean square falls with the SNR."""
+    """Return a table of exponential sizes of errors, whose mean square falls with the SNR."""
     timesteps = grid(schedule, points)
     snrs = np.array([schedule.snr(t) for t in timesteps])
     quantiles = -np.log1p(-(np.arange(slices) + 0.5) / slices)
@@ -47,7 +47,7 @@ def test_grid_is_even_in_log_snr() -> None:
     assert grid(NoiseSchedule(np.array([0.9, 0.5, 0.1])), 48) == (2, 1, 0)
 
 
-def test_mse_is_that_of_the_rows_and_between_them() -> None:
+def test_mse_is_exact_at_rows_and_interpolated_between_them() -> None:
     exact = np.square(TABLE.quantiles).mean(axis=1)
     assert TABLE.mse(TABLE.snrs) == pytest.approx(exact, rel=1e-12)
     middle = math.sqrt(TABLE.snrs[7] * TABLE.snrs[8])
@@ -75,7 +75,7 @@ def test_kl_between_two_rows_lies_between_them() -> None:
     assert at[1] == pytest.approx(math.sqrt(at[0] * at[2]), rel=1e-9)
 
 
-def test_inflation_is_a_gain_of_the_errors() -> None:
+def test_inflation_scales_the_errors() -> None:
     inflated = TABLE.with_inflation("sharp", np.array([1e-3, 1.0]), np.array([1.2, 1.8]))
     snr = TABLE.snrs[15]
     factor = float(inflated.mse(snr, "sharp") / TABLE.mse(snr))
@@ -91,7 +91,7 @@ def test_inflation_is_a_gain_of_the_errors() -> None:
 
 @pytest.mark.parametrize("period", [1, 3, 8])
 @pytest.mark.parametrize("loss", [0.003, 0.03, 0.3])
-def test_unsaturated_gains_lose_what_they_may(period: int, loss: float) -> None:
+def test_unsaturated_gains_lose_the_allowed_fraction(period: int, loss: float) -> None:
     gains = TABLE.unsaturated_gains(Sign(period), TABLE.snrs, loss)
     for errors, gain in zip(TABLE.quantiles, gains, strict=True):
         theta = math.sqrt(period * gain) * errors
@@ -106,7 +106,7 @@ def test_other_channels_do_not_saturate() -> None:
     assert np.isinf(TABLE.unsaturated_gains(Laplace(), TABLE.snrs, 0.03)).all()
 
 
-def test_file_round_trip(tmp_path: Path) -> None:
+def test_a_table_survives_a_file(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     full = ErrorTable(
         TABLE.timesteps,
@@ -176,14 +176,14 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, change: dict[str, Any
 
 
 @pytest.mark.parametrize("missing", ["timesteps", "snrs", "quantiles", "inflation", "provenance", "version"])
-def test_a_file_must_be_whole(tmp_path: Path, missing: str) -> None:
+def test_a_file_with_missing_numbers_is_refused(tmp_path: Path, missing: str) -> None:
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps({key: value for key, value in _content().items() if key != missing}), encoding="utf-8")
     with pytest.raises(DippError):
         ErrorTable.load(path)
 
 
-def test_no_file_and_no_json_are_told(tmp_path: Path) -> None:
+def test_missing_files_and_invalid_json_are_refused(tmp_path: Path) -> None:
     with refused("absent.json", "cannot"):
         ErrorTable.load(tmp_path / "absent.json")
     for content in (b"{", b"[]", b"\xff\xfe", b"[" * 100_000):
@@ -209,7 +209,7 @@ SMALL = NoiseSchedule(np.linspace(0.98, 0.02, 12))
 
 
 def shrink(x_t: Any, t: int) -> Any:
-    """The best linear guess of x0 ~ variance ⅓ from x_t."""
+    """Return the best linear estimate of x0 with variance ⅓ from x_t."""
     gamma, sigma = SMALL.gamma(t), SMALL.sigma(t)
     return x_t * (gamma / 3 / (gamma**2 / 3 + sigma**2))
 
@@ -219,7 +219,7 @@ def images(count: int = 40) -> NDArray[np.float32]:
 
 
 def test_measured_errors_are_those_of_the_denoiser() -> None:
-    """Linear shrinkage of uniform data has the error variance (1/3)/(1 + SNR/3), in closed form."""
+    """For linear shrinkage of uniform data, the error variance is (1/3)/(1 + SNR/3)."""
     measured = measure(shrink, SMALL, images(), SEED, provenance={"data": "uniform"})
     assert measured.quantiles.shape == (12, SLICES)
     assert (np.diff(measured.quantiles, axis=1) >= 0).all()

@@ -1,4 +1,4 @@
-"""The scale of ε: one for all, computed from the claim, and with figures that were measured."""
+"""Test that one scale of ε is computed from the certificate, with figures that were measured."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_only_a_strong_bound_has_no_warning() -> None:
         assert ". " not in text, "one sentence"
 
 
-def test_advice_goes_by_the_pure_epsilon() -> None:
-    """Advice looks at the pure ε, even of a file with a budget of (ε, δ): there it is often far larger."""
+def test_advice_is_about_the_pure_epsilon() -> None:
+    """It is about the pure ε even if the budget was (ε, δ), where the pure ε is often far larger."""
     pure = Certificate.of(small_plan(SHARP), of_pixels(20)).epsilon
     made = build(small_plan(SHARP), [(4, 5, 3)], delta=0.04)
     claim = made.certificate
@@ -68,8 +68,8 @@ def test_the_bound_is_rounded_up_and_names_its_reader(epsilon: float) -> None:
     )
 
 
-def test_what_readers_tell_is_what_was_measured() -> None:
-    """The mean over the photographs; the page of small print is none."""
+def test_figures_of_readers_are_those_of_the_benchmark() -> None:
+    """The figure is the mean over the photographs, without the page of small print."""
     for epsilon, share in READERS.items():
         rows = [row for row in RECORD["pixels"] if row["epsilon"] == epsilon and row["picture"] != "text"]
         assert len(rows) == 7

@@ -1,4 +1,4 @@
-"""Budgets of a unit and of any object of a size."""
+"""Test budgets of a unit and of any object of a size."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SIDES = st.integers(1, 5000)
 
 
 @given(UNITS, SIDES, SIDES, st.floats(1e-3, 1e3))
-def test_an_object_never_pays_more(unit: Unit, width: int, height: int, epsilon: float) -> None:
-    """The price of the worst placement, rounded up as certificates round it, is at most E, and nearly E.
+def test_an_object_never_pays_more_than_its_budget(unit: Unit, width: int, height: int, epsilon: float) -> None:
+    """The price of the worst placement, rounded up as in certificates, is at most E, and nearly E.
 
     Windows may be larger than any picture.
     """
@@ -53,7 +53,7 @@ def test_an_object_never_pays_more_rho(unit: Unit, width: int, height: int, rho:
 
 @pytest.fixture
 def band(monkeypatch: pytest.MonkeyPatch) -> Certificate:
-    """A certificate of bands of four rows, at ε = ln 3 each."""
+    """Return a certificate of bands of four rows, at ε = ln 3 each."""
     monkeypatch.setitem(units.UNITS, Band.number, Band)
     monkeypatch.setitem(codes.CODES, Nearest.name, Nearest)
     step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
@@ -80,6 +80,6 @@ def test_budgets_in_words() -> None:
 
 
 @pytest.mark.parametrize("size", [(0, 4), (4, -1), (4.0, 4), (True, 4)])
-def test_objects_that_are_impossible(size: Any) -> None:
+def test_invalid_sizes_of_objects_are_refused(size: Any) -> None:
     with refused("window", "height"):
         Budget(4, hidden=size)

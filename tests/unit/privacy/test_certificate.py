@@ -1,4 +1,4 @@
-"""Ledger and certificate: what the encoder did, what it costs, and every way in which that can be stated or forged."""
+"""Test ledgers and certificates: their costs, their forms as text and JSON, and forged ones."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_a_table_worked_by_hand(
 
 
 def test_the_worst_pixel_counts_and_not_the_average() -> None:
-    """Two steps of a period of six: a third of the pixels meets each, some meet the dear one, none may be averaged."""
+    """With a period of six, a third of the pixels meets each of two steps, and ε is that of the dearer one."""
     found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), of_pixels(1024))
     dear, cheap = (one.charge().epsilon for one in found.releases[0].selections)
     assert found.epsilon == pytest.approx(dear, rel=1e-14)
     assert (dear + cheap) / 2 < 0.6 * found.epsilon
 
 
-def test_steps_and_total() -> None:
+def test_steps_add_up_to_the_total() -> None:
     found = Certificate.of(plan_of(PAPER), of_pixels(1024))
     steps = list(found.steps)
     assert [step.step for step in steps] == [0, 1, 2]
@@ -139,7 +139,7 @@ def test_several_pixels_cost_more() -> None:
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
-def test_delta_never_costs(delta: float) -> None:
+def test_epsilon_at_delta_is_never_above_pure_epsilon(delta: float) -> None:
     for gains in ((2**-3,), (2**-13,) * 300):
         found = Certificate.of(plan_of(SHARP, gains), of_pixels(1024))
         assert found.approximate(delta) <= found.epsilon
@@ -167,7 +167,7 @@ def test_no_pair_of_levels_moves_further_than_the_metric_form(coding: Coding, ga
 
 
 @pytest.mark.parametrize(("coding", "count"), [(PAPER, 3), (SHARP, 1), (SPARSE, 1)], ids=["paper", "sharp", "sparse"])
-def test_the_metric_form(coding: Coding, count: int) -> None:
+def test_the_metric_form_of_two_images(coding: Coding, count: int) -> None:
     found, generator = Certificate.of(plan_of(coding), of_pixels(64)), np.random.default_rng(0)
     x = generator.integers(0, 256, (8, 8, 3), np.uint8)
     assert found.between(x, x) == 0
@@ -204,7 +204,7 @@ def test_the_metric_form(coding: Coding, count: int) -> None:
 
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
-def test_json_comes_back(coding: Coding) -> None:
+def test_a_certificate_survives_json(coding: Coding) -> None:
     one = Certificate.of(plan_of(coding), of_pixels(1024), delta=1e-6)
     for found in (one, one.compose(one), one.for_units(7), dataclasses.replace(one, delta=None)):
         assert Certificate.from_json(found.to_json()) == found
@@ -217,7 +217,7 @@ def test_json_comes_back(coding: Coding) -> None:
 
 
 def forgeries() -> list[tuple[str, Any]]:
-    """Places in the JSON of a certificate, and what they are changed to."""
+    """Yield paths in the JSON of a certificate, with a forged value for each."""
     row = ("releases", 0, "selections", 0)
     return [
         (".".join(map(str, path)), (path, value))
@@ -265,8 +265,8 @@ def forgeries() -> list[tuple[str, Any]]:
     ]
 
 
-def test_coordinates_are_not_kept_apart_by_too_few_chunks() -> None:
-    """It would divide ρ by three."""
+def test_too_few_chunks_cannot_keep_coordinates_apart() -> None:
+    """A forged claim that they do would divide ρ by three."""
     content = json.loads(Certificate.of(plan_of(PAPER), of_pixels(1024)).to_json())
     row = content["releases"][0]["selections"][0]
     row.update(chunks=1, apart=True)
@@ -280,7 +280,7 @@ def test_the_last_bits_of_a_logarithm_are_no_forgery() -> None:
     assert Certificate.from_json(json.dumps(content)).epsilon == content["epsilon"]
 
 
-def test_steps_are_those_of_the_group() -> None:
+def test_steps_have_the_costs_of_the_group() -> None:
     found = Certificate.of(plan_of(PAPER), of_pixels(1024)).for_units(10)
     assert found.to_dict()["epsilon"] <= sum(step["epsilon"] for step in found.to_dict()["steps"]) * (1 + 1e-9)
 
@@ -299,12 +299,12 @@ def test_a_forged_certificate_is_refused(forgery: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "1", "{}", '{"releases": 3}', "[" * 100_000])
-def test_what_is_no_certificate_is_refused(text: str) -> None:
+def test_json_that_is_not_a_certificate_is_refused(text: str) -> None:
     with refused("certificate"):
         Certificate.from_json(text)
 
 
-def test_the_table_says_it_all() -> None:
+def test_the_table_has_all_numbers() -> None:
     found = Certificate.of(plan_of(PAPER), of_pixels(1024), delta=1e-6)
     text = found.table()
     for word in ("worst pixel", f"{found.epsilon:.6g}", f"{found.rho:.6g}", "δ = 1e-06", "pixel", *ASSUMPTIONS):
@@ -316,7 +316,7 @@ def test_the_table_says_it_all() -> None:
 
 
 def test_equal_steps_have_one_line_of_the_table() -> None:
-    """With their count; what is equal in two releases stays apart."""
+    """The line has their count. Equal steps of two releases have lines of their own."""
     gains = (0.25, 0.25, 0.25, 0.5, 0.25)
     steps = tuple(Step(999 - i, 998 - i, gain, 16, 6) for i, gain in enumerate(gains))
     found = Certificate.of(Plan(Coding(Sign(period=1), Flat()), steps, separate=False), of_pixels(64, 1))
@@ -337,8 +337,8 @@ def test_records_are_read_only() -> None:
 
 
 @pytest.mark.parametrize("coding", [DIFFC, Coding(Gaussian(), StepLimited()), Coding(Laplace(), Functional())])
-def test_no_certificate_without_privacy(coding: Coding) -> None:
-    """Gaussian scores have no bound, and α = ∞ has no randomness: either is enough."""
+def test_codings_without_privacy_have_no_certificate(coding: Coding) -> None:
+    """Gaussian scores have no bound, and α = ∞ has no randomness. Each alone prevents a certificate."""
     with pytest.raises(NoCertificateError):
         Certificate.of(plan_of(coding), of_pixels(1024))
     empty = Archive.build(release(plan_of(coding)), [], [])
@@ -353,7 +353,7 @@ def test_no_certificate_without_privacy(coding: Coding) -> None:
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
 @pytest.mark.parametrize(("pixels", "channels"), [(30, 3), (64, 3), (100, 1)])
-def test_what_is_recorded_is_what_was_planned(coding: Coding, pixels: int, channels: int) -> None:
+def test_the_recorded_ledger_equals_the_planned_one(coding: Coding, pixels: int, channels: int) -> None:
     plan = plan_of(coding, size=50)
     assert record(plan, pixels, channels).ledger(plan, 1) == Ledger.planned(plan, of_pixels(pixels, channels))
     # Of several sizes, the smallest counts.
@@ -374,7 +374,7 @@ def wrong() -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("changes", [c for _, c in wrong()], ids=[name for name, _ in wrong()])
-def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
+def test_an_encoder_that_deviates_from_its_plan_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = plan_of(SHARP, size=50)
     indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, of_pixels(64)).selections)]
     right = Archive.build(release(plan), [Geometry(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
@@ -442,7 +442,7 @@ def test_a_certificate_reads_as_its_statement() -> None:
 
 
 def test_a_certificate_in_a_notebook() -> None:
-    """All that is promised, assumed and not covered, as text and not as markup."""
+    """It has the promise, its assumptions and what it does not cover, escaped as text."""
     found = Certificate.of(plan_of(SHARP), of_pixels(64))
     shown = found._repr_html_()
     for text in (found.statement(), *found.assumptions, *found.not_covered):

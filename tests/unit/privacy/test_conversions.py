@@ -1,4 +1,4 @@
-"""Conversions and composition: tables of exact numbers, and the masks and chunks that the charges stand for."""
+"""Test conversions and composition by exact numbers, and costs by the masks and chunks of real encodings."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_zcdp_converts_to_the_best_epsilon(rho: float, delta: float, epsilon: fl
 
 
 @pytest.mark.parametrize(("rho", "delta", "epsilon"), ZCDP_TO_APPROXIMATE)
-def test_the_ways_back_agree(rho: float, delta: float, epsilon: float) -> None:
+def test_conversions_back_agree(rho: float, delta: float, epsilon: float) -> None:
     assert conversions.zcdp_of_epsilon(epsilon, delta) == pytest.approx(rho, rel=1e-8)
 
 
-def test_a_fixed_order_by_hand() -> None:
+def test_the_conversion_at_a_fixed_order_by_hand() -> None:
     # ρ = 1, δ = 10^−6, α = 5: 5 + ln 0.8 − (ln 10^−6 + ln 5)/4 = 5 − 0.22314355 + 13.81551056/4 − 1.60943791/4.
     assert conversions.epsilon_of_zcdp(1.0, 1e-6) < 5 - 0.22314355 + 3.05151816
     assert conversions._excess_terms(4.0, math.log(1e-6)) == pytest.approx(-0.22314355 + 3.05151816, abs=1e-7)
@@ -91,7 +91,7 @@ def test_inverses_round_in_the_safe_direction(rho: float, log_delta: float) -> N
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0])
 def test_bounded_range_gives_its_zcdp(epsilon: float) -> None:
-    """Two-point laws whose log ratio spans ε: no Rényi divergence exceeds αε²/8, and small orders come close."""
+    """For two-point laws whose log ratio spans ε, no Rényi divergence exceeds αε²/8, and small orders come close."""
     rho = epsilon**2 / 8
     ratios = []
     for order in (1.001, 1.5, 2.0, 8.0, 64.0):
@@ -164,7 +164,7 @@ def test_budgets_measure_and_allow() -> None:
 
 @pytest.mark.parametrize(("snr", "steps", "gain"), [(0.001, 100, 4.6), (0.01, 30, 2.1), (0.1, 30, 1.5), (1.0, 30, 1.0)])
 def test_gain_of_delta_over_pure(snr: float, steps: int, gain: float) -> None:
-    """Equal steps of the paper's code at δ = 10^−5: what zCDP saves, by how many steps there are."""
+    """For equal steps of the paper's code at δ = 10^−5, what zCDP saves grows with the number of steps."""
     cost = Certificate.of(_plan(PAPER, [snr / steps] * steps, separate=False), of_pixels(1024))
     assert cost.epsilon / cost.approximate(1e-5) == pytest.approx(gain, abs=0.06)
 
@@ -184,7 +184,7 @@ def test_the_laws_of_the_two_presets(coding: Coding, separate: bool, pure: float
 
 @pytest.mark.parametrize("chunk_size", [64, 1024, 1025, 2000, 3072])
 def test_chunks_keep_a_pixel_apart_as_charged(chunk_size: int) -> None:
-    """The coordinates of each pixel, counted in the chunks that are really dealt, cost no more than the charge."""
+    """The coordinates of each pixel, counted in the chunks that are really dealt, cost at most the certificate."""
     pixels, channels = 1024, 3
     plan = _plan(PAPER, [0.1], chunk_size)
     count = -(-pixels * channels // chunk_size)
@@ -207,7 +207,7 @@ def test_chunks_keep_a_pixel_apart_as_charged(chunk_size: int) -> None:
 
 @pytest.mark.parametrize(("period", "channels"), [(1, 3), (3, 3), (4, 3), (7, 3), (6, 3), (3, 1), (5, 2)])
 def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
-    """Every pixel, followed through the masks of the public seed, costs no more than the charge; some reach it."""
+    """Every pixel, followed through the masks of the public seed, costs at most the certificate, and some cost that."""
     pixels, gains = 64, [0.01 * 1.7**i for i in range(2 * period + 1)][: 2 * period + 1]
     coding = Coding(Sign(period), Flat())
     plan = _plan(coding, gains)
@@ -229,8 +229,8 @@ def test_the_worst_pixel_of_the_real_masks(period: int, channels: int) -> None:
     assert one_cycle.epsilon * (1 + 1e-14) >= average
 
 
-def test_a_pixel_sits_out_some_steps() -> None:
-    """P = 6, C = 3: even or odd steps touch a pixel, and the dearer half counts, in each cycle anew."""
+def test_a_long_period_skips_pixels_in_some_steps() -> None:
+    """With P = 6 and C = 3, a pixel is touched in even or in odd steps, and the dearer half of each cycle counts."""
     coding = Coding(Sign(6), Flat())
     plan = _plan(coding, [0.04, 0.01, 0.04, 0.01, 0.04, 0.01, 0.01, 0.04])
     dear, cheap = (selection_epsilon(plan.arithmetic(plan.steps[i])) for i in (0, 1))
@@ -238,7 +238,7 @@ def test_a_pixel_sits_out_some_steps() -> None:
 
 
 def test_pure_and_rho_may_have_different_worst_pixels() -> None:
-    """P = 4, C = 2: three middling steps cost more in ε, one big one in ρ."""
+    """With P = 4 and C = 2, three medium steps cost more ε, and one large step costs more ρ."""
     coding = Coding(Sign(4), Flat())
     plan = _plan(coding, [1.0, 0.36, 1e-6, 0.36])
     big, middling = (selection_epsilon(plan.arithmetic(plan.steps[i])) for i in (0, 1))
@@ -256,7 +256,7 @@ def test_smaller_images_may_cost_more() -> None:
     assert small.rho == pytest.approx(3 * large.rho, rel=1e-9)
 
 
-def test_no_charge_without_a_certificate() -> None:
+def test_codings_without_a_certificate_have_no_price() -> None:
     with pytest.raises(NoCertificateError):
         Certificate.of(_plan(Coding(Gaussian(), StepLimited()), [0.1]), of_pixels(1024))
 
@@ -289,7 +289,7 @@ def test_vectorised_losses_are_those_of_the_integers(channel: Channel, alpha: Fr
         (Laplace(), 1, 64, False, 1, 1),
     ],
 )
-def test_charges_of_the_table(
+def test_costs_of_the_table_by_hand(
     channel: Channel, channels: int, chunk_size: int, separate: bool, times: int, squares: int
 ) -> None:
     plan = _plan(Coding(channel, Flat()), [0.1], chunk_size, separate)
@@ -307,7 +307,7 @@ def _certificate(losses: list[float]) -> Certificate:
 
 
 def _plan(coding: Coding, gains: list[float], chunk_size: int = 256, separate: bool = True) -> Plan:
-    """Steps with the given SNR gains; the timesteps do not matter here."""
+    """Return a plan of steps with these SNR gains; the timesteps do not matter here."""
     times = range(len(gains), -1, -1)
     pairs = zip(itertools.pairwise(times), gains, strict=True)
     steps = tuple(Step(t, s, float(np.float32(gain)), chunk_size, 8) for (t, s), gain in pairs)
@@ -316,7 +316,7 @@ def _plan(coding: Coding, gains: list[float], chunk_size: int = 256, separate: b
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 3.0, 20.0])
 def test_pure_epsilon_is_concentrated(epsilon: float) -> None:
-    """Randomised response is the worst that is ε-DP: no Rényi divergence of it is above ρ·a, and one comes close."""
+    """Randomised response is the worst ε-DP mechanism: its Rényi divergences are at most ρ·a, and one comes close."""
     rho, p = conversions.zcdp_of_pure(epsilon), 1 / (1 + math.exp(-epsilon))
     ratios = []
     for order in (1 + 1e-6, 1.1, 1.5, 2.0, 5.0, 20.0):

@@ -1,4 +1,4 @@
-"""The first number of a certificate: that of the object, with its odds and their condition, in texts of its unit."""
+"""Test that the first number of a certificate is that of hidden objects, with the reader for whom it holds."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_groups_and_compositions() -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
 @pytest.mark.parametrize("hidden", [None, (6, 8)])
 def test_odds_name_their_reader(unit: Unit, hidden: Size | None) -> None:
-    """In the same sentence; a pixel's measured figures are shown for single pixels alone."""
+    """Both stand in one sentence. Measured figures are shown for single pixels only."""
     first = Headline(2.0, unit, hidden)
     reader = unit.reader if hidden is None else "somebody who knows everything else in the picture"
     assert first.bound.endswith(f"becomes at most 88.1 % for {reader}")
@@ -117,7 +117,7 @@ def test_odds_name_their_reader(unit: Unit, hidden: Size | None) -> None:
     assert f"{unit.plural} is 1 or more" in Headline(1.0, unit, hidden).warnings(0.5, 2)[0]
 
 
-def test_what_can_be_recognised() -> None:
+def test_headlines_say_what_can_be_recognised() -> None:
     assert Headline(1.0).recognisable == RECOGNISABLE
     assert Headline(8.0, Cells(16)).recognisable.startswith("perhaps, because ε is about single 16×16 cells")
     assert Headline(1.0, Picture()).recognisable.startswith("no, because ε is about the whole picture")
@@ -127,7 +127,7 @@ def test_what_can_be_recognised() -> None:
     assert covered == [False, False, True, False, False, False]
 
 
-def test_what_is_not_covered_fits_the_unit() -> None:
+def test_the_list_of_what_is_not_covered_fits_the_unit() -> None:
     pixel, cell, picture = (limits.not_covered(unit) for unit in (Pixel(), Cells(16), Picture()))
     assert all(len(set(texts)) == len(texts) for texts in (pixel, cell, picture))
     assert any("60×80 pixels, as a face may have, meet up to 30 and pay that many times ε" in text for text in cell)
@@ -142,7 +142,7 @@ def test_what_is_not_covered_fits_the_unit() -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
 def test_a_report_has_the_prices_by_size(unit: Unit) -> None:
-    """Up to the largest picture, and of any size that is asked for."""
+    """It has those of windows, of the largest picture, and of a size that the caller gives."""
     made = build(plan_of(unit), [(16, 16, 3), (9, 30, 3)])
     facts, text = made.facts(), report.archive_text(made)
     most = max(unit.count(Geometry(*size)) for size in ((16, 16, 3), (9, 30, 3)))

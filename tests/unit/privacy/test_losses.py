@@ -1,4 +1,4 @@
-"""(ε, δ) from the law of the privacy loss: against exact fractions, dp-accounting, and every other bound."""
+"""Test (ε, δ) from laws of the privacy loss against exact fractions, dp-accounting and the other bounds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def exact(draws: list[Weights], epsilon: float) -> Decimal:
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(LAWS), min_size=1, max_size=5), st.floats(-12, -0.3))
 def test_the_smallest_epsilon(draws: list[Weights], exponent: float) -> None:
-    """δ holds at the ε that is found, and not at one a little smaller, by every outcome in exact arithmetic."""
+    """By every outcome in exact arithmetic, δ holds at the returned ε, and fails at a slightly smaller one."""
     delta = 10.0**exponent
     found = epsilon_of_draws(Counter(law.loss for law in draws), delta)
     assert exact(draws, found) <= Decimal(delta)
@@ -61,7 +61,7 @@ def test_the_smallest_epsilon(draws: list[Weights], exponent: float) -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 100, 200, 255])
 def test_losses_that_nearly_cancel_round_up(count: int) -> None:
-    """Draws of one law always lose ε, those of the other always win a little less: the rest is not rounded away."""
+    """Draws of one law lose ε and those of the other win slightly less; the difference is not rounded away."""
     up = Loss(1.1, Fraction(1), Fraction(0))
     down = Loss(math.nextafter(1.1, 0), Fraction(0), Fraction(1))
     left, delta = count * (Fraction(up.epsilon) - Fraction(down.epsilon)), 1e-17
@@ -72,7 +72,7 @@ def test_losses_that_nearly_cancel_round_up(count: int) -> None:
 @pytest.mark.parametrize(("law", "count"), [(LAWS[0], 40), (LAWS[1], 200), (LAWS[2], 7)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_dp_accounting_agrees(law: Weights, count: int, delta: float) -> None:
-    """Its distribution of the same two laws, whose losses it rounds up to a grid."""
+    """It composes the same two laws, and rounds their losses up to a grid."""
     heavy, light = (float(value) for value in (law.loss.gains, law.loss.drops))
     first, second = {0: heavy, 1: light, 2: 1 - heavy - light}, {0: light, 1: heavy, 2: 1 - heavy - light}
     logs = [{name: math.log(mass) for name, mass in law.items()} for law in (first, second)]
@@ -83,8 +83,8 @@ def test_dp_accounting_agrees(law: Weights, count: int, delta: float) -> None:
     assert theirs - count * step - 1e-6 <= ours <= theirs + 1e-6
 
 
-def test_many_draws_take_no_time() -> None:
-    """Thousands of one law are summed; more, or too many laws, are left to the other bounds."""
+def test_many_draws_are_summed_fast() -> None:
+    """Thousands of draws of one law are summed. For more draws or many laws, the result is infinite."""
     law, other = LAWS[0].loss, LAWS[1].loss
     begun = time.perf_counter()
     found = epsilon_of_draws({law: losses.MAX_DRAWS}, 1e-6)
@@ -100,7 +100,7 @@ def test_many_draws_take_no_time() -> None:
 
 @pytest.fixture
 def band(monkeypatch: pytest.MonkeyPatch) -> Certificate:
-    """A certificate of eight questions to each band, at odds of three to one among four words."""
+    """Return a certificate of eight questions to each band, at odds of three to one among four words."""
     monkeypatch.setitem(units.UNITS, Band.number, Band)
     monkeypatch.setitem(codes.CODES, Nearest.name, Nearest)
     step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
@@ -108,8 +108,8 @@ def band(monkeypatch: pytest.MonkeyPatch) -> Certificate:
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])
-def test_a_certificate_takes_the_smallest(band: Certificate, count: int) -> None:
-    """Over steps, releases and units: k units pay k times the draws."""
+def test_a_certificate_states_the_smallest_bound(band: Certificate, count: int) -> None:
+    """This holds over steps, releases and units: k units take part in k times as many draws."""
     both, delta = band.compose(band, band).for_units(count), 1e-6
     found = both.approximate(delta)
     assert found == epsilon_of_draws({LAWS[1].loss: 8 * 3 * count}, delta)
@@ -122,8 +122,8 @@ def test_a_certificate_takes_the_smallest(band: Certificate, count: int) -> None
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_questions_to_blocks_are_as_many_draws(name: str) -> None:
-    """A unit of split × split blocks pays for split² draws of a question; k units for k times as many."""
+def test_questions_to_blocks_count_a_draw_for_each_block(name: str) -> None:
+    """A unit of split × split blocks takes part in split² draws of a question, and k units in k times as many."""
     plan, delta = PLANS[name], 1e-5
     found = Certificate.of(plan, Geometry(32, 48, 3), delta)
     for count in (1, 6):
@@ -139,6 +139,6 @@ def test_questions_to_blocks_are_as_many_draws(name: str) -> None:
     assert Decimal(found.epsilon) >= exactly
 
 
-def test_beyond_what_is_summed_the_conversion_holds(band: Certificate) -> None:
+def test_too_many_draws_use_the_conversion_of_rho(band: Certificate) -> None:
     many = band.for_units(2000)
     assert many.approximate(1e-6) == conversions.epsilon_of_zcdp(many.rho, 1e-6) < many.epsilon

@@ -1,4 +1,4 @@
-"""Printed bounds: rounded so that they stay bounds, wherever one is printed."""
+"""Test that printed numbers are bounds of the numbers that they stand for."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ NUMBER = r"([0-9][0-9.]*(?:e[+-]?[0-9]+)?|inf)"
 @example(1.7976931348623157e308, 6)
 @example(0.1, 6)
 @example(1.0000005, 6)
-def test_what_is_read_is_a_bound(value: float, digits: int) -> None:
+def test_a_printed_number_reads_as_a_bound(value: float, digits: int) -> None:
     assert float(lower(value, digits)) <= value <= float(upper(value, digits))
 
 
 @given(st.floats(min_value=1e-30, max_value=1e30), st.integers(1, 15))
 def test_a_bound_is_no_looser_than_its_digits(value: float, digits: int) -> None:
-    """A unit of the last digit is at most 10^(1 − digits) of the number."""
+    """One unit of its last digit is at most 10^(1 − digits) of the number."""
     unit = 10.0 ** (1 - digits) * (1 + 1e-9)
     assert float(upper(value, digits)) <= value * (1 + unit)
     assert float(lower(value, digits)) >= value * (1 - unit)
@@ -66,7 +66,7 @@ def test_a_promise_in_words_bounds_what_it_is_about(epsilon: float, rho: float) 
 def test_no_number_of_a_statement_or_a_table_is_below_the_certificate(
     gain: int, steps: int, delta: float | None
 ) -> None:
-    """Gains are 32-bit floats; whatever they are, ε, ρ and (ε, δ) are printed no lower than they are."""
+    """For any gains, which are 32-bit floats, printed ε, ρ and (ε, δ) are not below their values."""
     coding = Coding(Sign(period=1), Flat(Fraction(1)))
     along = tuple(Step(999 - i, 998 - i, gain * 2.0**-23, 16, 6) for i in range(steps))
     found = Certificate.of(Plan(coding, along, separate=False), of_pixels(64, 1), delta)
@@ -102,7 +102,7 @@ ROUNDED = re.compile(r"[ερδ](?: at least)?(?: =| ≤| <) \{[^{}]*:[^{}]*[efg]
 
 
 @pytest.mark.parametrize("folder", ["src", "examples"])
-def test_no_bound_is_printed_on_another_way(folder: str) -> None:
+def test_no_module_prints_a_bound_by_other_means(folder: str) -> None:
     """An f-string that rounds an ε, ρ or δ to the nearest would print about half of them too low."""
     assert ROUNDED.search('f"ε = {epsilon:.6g}"')
     files = sorted((ROOT / folder).rglob("*.py"))

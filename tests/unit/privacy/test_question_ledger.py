@@ -1,4 +1,4 @@
-"""The ledger of questions to units."""
+"""Test ledgers of questions to units."""
 
 from __future__ import annotations
 

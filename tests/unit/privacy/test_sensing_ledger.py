@@ -1,4 +1,4 @@
-"""Ledgers of sensing: what is recorded is what was planned, who is touched how often, and what a forged record says."""
+"""Test ledgers of sensing: recorded ones equal planned ones, and forged ones are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ codes = pytest.mark.parametrize("code", CODES_TAKEN.values(), ids=CODES_TAKEN.ke
 @codes
 @sizes
 @pytest.mark.parametrize(("groups", "steps"), [(4, 4), (4, 6), (4, 3), (1, 5), (16, 33), (8, 24)])
-def test_what_is_recorded_is_what_was_planned(code: Any, pixels: int, groups: int, steps: int) -> None:
+def test_the_recorded_ledger_equals_the_planned_one(code: Any, pixels: int, groups: int, steps: int) -> None:
     """The ledgers agree for odd and tiny pictures, several sizes in one archive, and unfinished passes."""
     plan = sensing_plan(code, groups=groups, steps=steps)
     planned = Ledger.planned(plan, of_pixels(pixels))
@@ -53,10 +53,10 @@ def test_what_is_recorded_is_what_was_planned(code: Any, pixels: int, groups: in
 @pytest.mark.parametrize("groups", [1, 2, 5, 16])
 @pytest.mark.parametrize("passes", [0.2, 0.5, 1.0, 1.01, 2.0, 2.5, 3.0, 3.25, 7.0])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
+def test_the_worst_pixel_pays_for_one_touch_in_each_pass(
     groups: int, passes: float, pixels: int, channels: int
 ) -> None:
-    """⌈T⌉, whatever g, and whatever the size: no pixel of the real masks is touched more often."""
+    """For any g and any size, the real masks touch no pixel more than ⌈T⌉ times."""
     steps = math.ceil(passes * groups)
     plan = sensing_plan(groups=groups, steps=steps, channels=channels)
     ledger, touches = Ledger.planned(plan, of_pixels(pixels, channels)), math.ceil(steps / groups)
@@ -77,8 +77,8 @@ def test_the_worst_pixel_pays_for_as_many_touches_as_there_are_passes(
         assert (met == touches).all()
 
 
-def test_pixels_add_up_in_rho_where_no_two_share_a_draw() -> None:
-    """kρ with pairs, k²ρ with codes whose chunks mix pixels; of several releases, each by its own rule."""
+def test_rho_of_pixels_adds_up_if_no_two_share_a_draw() -> None:
+    """It is kρ with pairs, and k²ρ with codes whose chunks mix pixels; each release follows its own rule."""
     pairs, flat = (Certificate.of(sensing_plan(code), of_pixels(1024)) for code in (Pairs(), Flat()))
     assert [pairs.ledger.alone, flat.ledger.alone] == [True, False]
     for count in (2, 64, 10**6):
@@ -93,7 +93,7 @@ def test_pixels_add_up_in_rho_where_no_two_share_a_draw() -> None:
 
 
 @codes
-def test_json_comes_back(code: Any) -> None:
+def test_a_ledger_survives_json(code: Any) -> None:
     found = Certificate.of(sensing_plan(code, clip=4.0), of_pixels(1024), delta=1e-6)
     for one in (found, found.compose(found), found.for_units(3)):
         assert Certificate.from_json(one.to_json()) == one
@@ -104,7 +104,7 @@ def test_json_comes_back(code: Any) -> None:
 
 
 def forgeries() -> dict[str, dict[str, Any]]:
-    """Changes of the first record of a pairs plan: each would state less than it costs, or means nothing."""
+    """Yield changes of the first record of a pairs plan that would state a smaller cost, or are invalid."""
     return {
         "a smaller clip": {"clip": 100},
         "a smaller clip, and all that follows": {"clip": 100, "sensitivity": 200},
@@ -129,7 +129,7 @@ def forgeries() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("change", forgeries().values(), ids=forgeries().keys())
 def test_a_forged_record_is_refused(change: dict[str, Any]) -> None:
-    """By the record itself, or because the stated ε does not follow."""
+    """The record itself is refused, or the stated ε does not follow from it."""
     content = json.loads(Certificate.of(sensing_plan(), of_pixels(1024)).to_json())
     forged = copy.deepcopy(content)
     row = forged["releases"][0]["selections"][0]
@@ -161,7 +161,7 @@ def test_a_forged_record_is_refused(change: dict[str, Any]) -> None:
     ids=str,
 )
 def test_records_are_checked_on_their_own(change: dict[str, Any]) -> None:
-    """Whatever the certificate around them says."""
+    """The certificate around them does not matter."""
     (good,) = Ledger.planned(sensing_plan(steps=1), of_pixels(64)).selections
     with pytest.raises(DippError) as error:
         changed(good, **change)
@@ -169,7 +169,7 @@ def test_records_are_checked_on_their_own(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("slope", [738, 800])
-def test_a_smaller_slope_is_not_the_plans(slope: int) -> None:
+def test_a_smaller_slope_than_that_of_the_plan_is_refused(slope: int) -> None:
     """ε and ρ do not need it, so that a certificate alone cannot tell; but small changes would seem to cost less.
 
     What a reader of a file computes comes from the plan, and what an encoder wrote down is compared with that.
@@ -199,7 +199,7 @@ def wrong() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("changes", wrong().values(), ids=wrong().keys())
-def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str, Any]) -> None:
+def test_an_encoder_that_deviates_from_its_plan_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = sensing_plan()
     rows = [[0] * sum(plan.chunk_counts(of_pixels(64)))]
     Archive.build(release(plan), [Geometry(8, 8, 3)], rows, recorded=record(plan, 64).ledger(plan, 1))
@@ -210,7 +210,7 @@ def test_an_encoder_that_does_something_else_writes_no_archive(changes: dict[str
 
 @pytest.mark.parametrize("changes", [{"clip": 700}, {"table": np.arange(-2952, 2953, 72, dtype=np.int32)}])
 def test_clips_and_slopes_are_the_same_for_all_pictures(changes: dict[str, Any]) -> None:
-    """One that depended on the picture would tell about it."""
+    """Clips and slopes that depended on the picture would reveal something of it."""
     plan = sensing_plan(steps=1)
     with refused("step 0"):
         record(plan, 64, recorder=record(plan, 64), **changes)
@@ -224,7 +224,7 @@ def test_clips_and_slopes_are_the_same_for_all_pictures(changes: dict[str, Any])
     st.integers(1, 255),
 )
 def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, change: int) -> None:
-    """A shift moves by no more than `moved` for any pair of values so far apart; both integers are needed for that."""
+    """A shift moves by at most `moved` for each pair of values at this distance, and by less with other integers."""
     code = CODES_TAKEN[name]
     sizes, units = ((1, 1), 0) if name == "pairs" else ((9, 5), 0 if code.fixed_length else 80)
     base = sensing_plan(code)
@@ -245,7 +245,7 @@ def test_the_metric_form_of_clipped_steps(name: str, tilt: float, width: float, 
     ("tilt", "width"), [(0.7738261222839355, 0.006459787487983704), (0.8688900470733643, 0.013905626721680164)]
 )
 def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) -> None:
-    """Where 255 divides (2A + 2)·change, the float product of some pixel value rounds to one unit more."""
+    """If 255 divides (2A + 2)·change, the float product of some pixel value rounds to one unit more."""
     plan = Plan(sensing_plan(Pairs()).coding, (SensingStep(tilt, width, 2**-5, 1, 1),))
     own, (one,) = plan.arithmetic(plan.steps[0]), Ledger.planned(plan, of_pixels(64)).selections
     table = own.levels(np.arange(256) / 127.5 - 1).astype(int)
@@ -259,7 +259,7 @@ def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) 
 
 
 def test_small_changes_cost_relatively_more_than_before() -> None:
-    """A tenth of the range is the whole of it to a narrow clip; without one it is a tenth."""
+    """A change of a tenth of the range costs a narrow clip the whole ε, and a tenth of it without a clip."""
     found = Ledger.planned(sensing_plan(clip=0.5), of_pixels(64))
     assert found.epsilon_of_change(26) > 0.9 * found.epsilon
     steps = (Step(9, 5, 2**-6, 20, 9), Step(5, 2, 2**-6, 20, 9))
