@@ -285,7 +285,7 @@ def test_it_lists_and_explains(codec: Codec, tmp_path: Path, run: Command) -> No
     code, out, _ = run("odometer")
     assert code == 0
     assert "2 releases, together ε = " in out
-    assert "Prices of one size add up for whoever sees all releases" in out
+    assert "For somebody who sees all releases, prices of one size add up." in out
     code, out, _ = run("odometer", one, third, "--json", "--delta", 1e-6)
     found = json.loads(out)["pictures"]
     assert [len(row["history"]) for row in found] == [2, 0]

@@ -1,4 +1,4 @@
-"""`dipp keygen`, `dipp sign` and `dipp verify`: who released what, signed and checked."""
+"""`dipp keygen`, `dipp sign` and `dipp verify`: sign who released what, and check that."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from dipp.cli.options import EXIT_NOT_COMPARED, AsJson, ComparedOptions, Overwri
 
 REDACTED = "ε = 0 for what the regions hide; the rest was released as it was"
 Released = Annotated[
-    Path, typer.Argument(help="A .dipp file, a folder of privatize, or the record of a redacted picture.")
+    Path,
+    typer.Argument(help="A .dipp file, a folder that `dipp privatize` wrote, or the record of a redacted picture."),
 ]
 
 
 def keygen(
-    key: Annotated[Path, typer.Argument(help="New private key; the public one goes to this name with .pub.")],
+    key: Annotated[
+        Path, typer.Argument(help="File of the new private key; the public key gets this name with .pub added.")
+    ],
 ) -> None:
-    """Make a pair of Ed25519 keys: one to sign with, which stays with you, and one to verify with, for everybody."""
+    """Make a pair of Ed25519 keys: a private key that signs and stays with you, and a public key for everybody."""
     from dipp.attest import keys
 
     public, name = keys.make(key)
@@ -32,36 +35,39 @@ def sign(
     key: Annotated[Path, typer.Option(help="Your private key.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The attestation.", show_default="attestation.json in or beside it"),
+        typer.Option(
+            "--output", "-o", help="File of the attestation.", show_default="attestation.json in or beside the release"
+        ),
     ] = None,
-    expires: Annotated[str | None, typer.Option(help="Date from which it is void, YYYY-MM-DD.")] = None,
+    expires: Annotated[str | None, typer.Option(help="Date from which the attestation is void, YYYY-MM-DD.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Check a release as `info --verify` does, and sign a statement of its certificate, plan, model and version.
 
-    A release whose plan cannot be compared with its model is not signed: name the model with --model. A statement that
-    the same key has signed is replaced without --overwrite.
+    A release is refused if its plan cannot be compared with its model: name the model with --model. An attestation by
+    the same key is replaced without --overwrite.
     """
     from dipp.attest import statement
 
     ends = None if expires is None else statement.expiry(expires)
-    made = statement.sign(release, key, output, ends, compared.against(), overwrite=overwrite)
-    typer.echo(f"attested in  {made}")
+    attestation = statement.sign(release, key, output, ends, compared.against(), overwrite=overwrite)
+    typer.echo(f"attested in  {attestation}")
 
 
 def verify(
     release: Released,
     compared: ComparedOptions,
-    key: Annotated[Path, typer.Option(help="Public key of the signer whom you trust.")],
+    key: Annotated[Path, typer.Option(help="Public key of a signer whom you trust.")],
     attestation: Annotated[
-        Path | None, typer.Option(help="The attestation.", show_default="attestation.json in or beside it")
+        Path | None,
+        typer.Option(help="File of the attestation.", show_default="attestation.json in or beside the release"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check that the owner of a key has signed exactly this release, and that the statement follows from it.
 
-    The release itself is checked as `info --verify` checks it. Exit code 4: nothing wrong was found, but no model was
-    there to compare the plan with; give --model.
+    The release itself is checked as `info --verify` checks it. Exit code 4: nothing wrong was found, but there was no
+    model to compare the plan with; give --model.
     """
     from dipp.attest import statement
     from dipp.report import promise

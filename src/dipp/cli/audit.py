@@ -1,4 +1,4 @@
-"""`dipp audit`: compare what the encoder really reveals about a unit with what it claims."""
+"""`dipp audit`: compare what the encoder reveals about a unit with what it claims."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from dipp.errors import DippError
 
 
 def audit(
-    epsilon: Annotated[float, typer.Option(help="ε of a unit that is claimed and audited.")] = 4.0,
+    epsilon: Annotated[float, typer.Option(help="Claimed ε of a unit, which is audited.")] = 4.0,
     unit: Annotated[
         str,
-        typer.Option(
-            metavar="pixel|N|picture", help="What is claimed about: each pixel, each N×N cell, or the picture."
-        ),
+        typer.Option(metavar="pixel|N|picture", help="Unit of the claim: each pixel, each N×N cell, or the picture."),
     ] = "pixel",
-    preset: Annotated[list[str] | None, typer.Option(help="Preset, sharp unless told; may be given again.")] = None,
+    preset: Annotated[
+        list[str] | None, typer.Option(help="Preset to audit; may be given several times.", show_default="sharp")
+    ] = None,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(help="Where observed against claimed goes (PNG).")] = None,
-    model: Annotated[str | None, typer.Option(help="Audit the plan of a real denoiser, exactly.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="PNG file for a plot of observed against claimed losses.")] = None,
+    model: Annotated[str | None, typer.Option(help="Denoiser whose plan is audited exactly.")] = None,
     calibration: Calibration = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Audit a function from a picture to all that it releases."),
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Function to audit: it takes a picture and returns everything that it releases.",
+        ),
     ] = None,
-    runs: Annotated[int, typer.Option(help="Releases of each picture by the mechanism.")] = 4000,
+    runs: Annotated[int, typer.Option(help="Number of releases of each picture by --mechanism.")] = 4000,
     overwrite: Overwrite = False,
 ) -> None:
-    """Compare what the encoder really reveals about a unit with what it claims; exit code 1 if it reveals more.
+    """Compare what the encoder reveals about a unit with what it claims; exit code 1 if it reveals more.
 
-    With --mechanism, somebody else's function is audited by what it returns: its claim is its attribute epsilon, or
+    With --mechanism, a function of your own is audited by what it returns. Its claim is its attribute `epsilon`, or
     --epsilon.
     """
     from dipp import audit as audits
@@ -73,10 +76,11 @@ def audit(
 
 
 def _audit_mechanism(name: str, epsilon: float, runs: int, as_json: bool) -> None:
+    """Audit the function that MODULE:FUNCTION names, and print the result."""
     from dipp import report
     from dipp.audit import mechanism
 
-    found = mechanism.audit(name, mechanism.load(name), epsilon, runs)
-    typer.echo(json.dumps(found.to_dict()) if as_json else report.mechanism_text(found))
-    if not found.passed:
+    result = mechanism.audit(name, mechanism.load(name), epsilon, runs)
+    typer.echo(json.dumps(result.to_dict()) if as_json else report.mechanism_text(result))
+    if not result.passed:
         raise typer.Exit(1)

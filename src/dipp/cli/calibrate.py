@@ -17,19 +17,22 @@ def calibrate(
     model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser.")],
     data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, Parquet, .npz or .npy.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: calibration.json beside the model.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File of the cost table.", show_default="calibration.json beside the model"
+        ),
     ] = None,
     count: Annotated[
-        int, typer.Option(help="Pictures used; for a network of one size, larger ones are cut into tiles.")
+        int, typer.Option(help="Number of pictures; a network of one size gets tiles of larger pictures.")
     ] = 256,
     device: Device = AUTO,
     window: SourceWindow = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Measure a denoiser's errors on public pictures: the costs that schedules are made from.
+    """Measure the errors of a denoiser on public pictures: the cost table that plans are made from.
 
-    `dipp words` makes what plans for cells, regions and whole pictures need.
-    Files name the table that they were made by: once it is replaced, `dipp info --verify --model` refuses them.
+    Plans for cells, regions and whole pictures also need the words that `dipp words` makes. Encoded files name the
+    cost table of their plan. After the table is replaced, `dipp info --verify --model` refuses older files.
     """
     from dipp import models
     from dipp.models.bars import counting

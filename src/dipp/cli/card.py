@@ -1,4 +1,4 @@
-"""`dipp card`: the papers that go with a release."""
+"""`dipp card`: write the papers that describe a release."""
 
 from __future__ import annotations
 
@@ -11,21 +11,27 @@ from dipp.cli.options import Overwrite
 
 
 def card(
-    release: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
-    name: Annotated[str | None, typer.Option(help="Name of the dataset.", show_default="that of its file")] = None,
-    curator: Annotated[list[str] | None, typer.Option(help="Who releases it; may be given several times.")] = None,
-    licence: Annotated[str | None, typer.Option("--license", "--licence", help="Its licence.")] = None,
-    use: Annotated[str | None, typer.Option(help="What it is meant to be used for.")] = None,
-    region: Annotated[str | None, typer.Option(help="Region that it is about, or whose laws apply.")] = None,
-    url: Annotated[str | None, typer.Option(help="Where it is published.")] = None,
+    release: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that `dipp privatize` wrote.")],
+    name: Annotated[str | None, typer.Option(help="Name of the dataset.", show_default="the name of its file")] = None,
+    curator: Annotated[
+        list[str] | None, typer.Option(help="Who releases the dataset; may be given several times.")
+    ] = None,
+    licence: Annotated[str | None, typer.Option("--license", "--licence", help="Licence of the dataset.")] = None,
+    use: Annotated[str | None, typer.Option(help="Intended use of the dataset.")] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Region of the world that the dataset is about, or whose laws apply.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Address where the dataset is published.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the papers.", show_default="the release's own")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for the papers.", show_default="the folder of the release"),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write the papers of a release: a dataset card, Croissant metadata, and a draft for OpenDP's registry.
 
-    They replace those that privatize wrote; --overwrite replaces filled-in or edited ones, and other files, as well.
+    Papers that `dipp privatize` wrote are replaced. Filled-in or edited papers, and other files, are replaced only with
+    --overwrite.
     """
     from dipp.data import manifest, redacted
     from dipp.data.store import REDACTED, manifest_of

@@ -1,7 +1,7 @@
-"""What a command says while it works: on the second stream, through `logging`, and above a progress bar.
+"""Messages of a command while it works: on standard error, through `logging`, and above a progress bar.
 
-Results go to the first stream. Everything else is a record of the logger `dipp` or of one below it, so that a program
-that calls the library decides itself what becomes of it.
+Results go to standard output. Every other message is a record of the logger `dipp` or of a logger below it, so a
+program that calls the library decides itself what to do with messages.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ LOGGER = logging.getLogger("dipp")
 
 
 class OnTerminal(logging.Handler):
-    """Prints records as they are, a line each."""
+    """A handler that prints each log record on a line of its own."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one; warnings name the command, as errors do."""
+        """Print a record; a warning begins with the name of the command, as an error does."""
         from dipp.models.bars import console
 
-        said = record.getMessage()
+        message = record.getMessage()
         if record.levelno >= logging.WARNING:
-            said = f"dipp: {said}"
-        console().print(said, highlight=False, markup=False, soft_wrap=True)
+            message = f"dipp: {message}"
+        console().print(message, highlight=False, markup=False, soft_wrap=True)
 
 
 ON_TERMINAL = OnTerminal()
 
 
 def listen() -> None:
-    """Print what the library says, from here on."""
+    """Print the log records of the library from now on."""
     LOGGER.setLevel(logging.INFO)
-    LOGGER.addHandler(ON_TERMINAL)  # which a logger has once, however often it is added
+    LOGGER.addHandler(ON_TERMINAL)  # a logger keeps a handler once, even if it is added again

@@ -18,52 +18,63 @@ if TYPE_CHECKING:
     from dipp.data.loading import Pictures
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WebP", ".tif": "TIFF", ".tiff": "TIFF"}
-"""Names that mean a single picture, and what is written."""
+"""Endings of the names of single pictures, and the formats that are written."""
 QUALITY = 95
-"""Quality of a JPEG or WebP."""
+"""Quality of JPEG and WebP, 0 to 100."""
 TABLE = ".parquet"
-"""Names that mean a table of pictures and labels."""
+"""Ending of the names of tables of pictures and labels."""
 NUMBERED = re.compile(r"\d{5,}\.png")
-"""Names of the pictures in a folder."""
+"""Names of decoded pictures in a folder."""
 MADE_UP = "sampled: details that the file does not convey are made up; do not take them for evidence"
+"""Line about pictures that were sampled."""
 
 
 def decode(
-    archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
+    archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that `dipp privatize` wrote.")],
     output: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
-            help="A folder, in which the classes of a dataset have folders of their own; a .parquet file for Hugging "
-            "Face's datasets; or, for one picture, a .png, .jpg, .webp or .tif file.",
+            help="A folder, with a folder for each class of a dataset; a .parquet file for Hugging Face's "
+            "datasets; or, for one picture, a .png, .jpg, .webp or .tif file.",
         ),
     ],
     model: Model = EMBEDDED,
-    noisy: Annotated[bool, typer.Option("--noisy", help="The noisy reconstruction, not the denoised one.")] = False,
+    noisy: Annotated[
+        bool, typer.Option("--noisy", help="Write the noisy reconstruction, not the denoised one.")
+    ] = False,
     sample: Annotated[
         bool,
-        typer.Option("--sample", help="A picture that looks sharper than the expected one: its details are made up."),
+        typer.Option(
+            "--sample",
+            help="Write a sampled picture, which looks sharper than the expected one: its details are made up.",
+        ),
     ] = False,
     ancestral: Annotated[
-        bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as the paper does: details are made up.")
+        bool, typer.Option("--ancestral", help="Denoise by DDPM sampling, as in the paper: details are made up.")
     ] = False,
     calls: Annotated[
         int | None,
-        typer.Option(help="Network calls that denoise: 1 gives the expected picture, more sample.", show_default="1"),
+        typer.Option(
+            help="Number of network calls that denoise: 1 gives the expected picture, more calls sample.",
+            show_default="1",
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Decode only so many steps: a preview.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Number of steps to decode, for a preview.", show_default="all")
+    ] = None,
     max_work: Annotated[
         float | None,
         typer.Option(
-            help="Billions of pixels that the file may send through the network: pixels × steps.",
+            help="Most work that the file may cause, in billions of pixels through the network (pixels × steps).",
             show_default="1.07, or more for a large file",
         ),
     ] = None,
     overwrite: Overwrite = False,
     device: Device = AUTO,
 ) -> None:
-    """Decode an archive or a dataset to 00000.png, 00001.png and so on: by default the expected pictures."""
+    """Decode an archive or a dataset to 00000.png, 00001.png and so on; by default to the expected pictures."""
     from PIL import Image
 
     import dipp
@@ -96,7 +107,7 @@ def decode(
     with shown("decoding", sizes, decoder.work(source.release.plan, decoding), PREVIEW):
         for number, picture in enumerate(pictures):
             place = output if single else _place(output, number)
-            place.parent.mkdir(exist_ok=True)  # only now, so that a failure leaves no empty folder
+            place.parent.mkdir(exist_ok=True)  # not earlier, so that a failure leaves no empty folder
             with files.atomic(place) as part:
                 grey = picture.shape[2] == 1 or source.grey[number]
                 drawn = Image.fromarray(picture[..., 0] if grey else picture)
@@ -107,7 +118,7 @@ def decode(
 
 
 def _export(data: Pictures, output: Path, overwrite: bool) -> None:
-    """Write a dataset, with its labels."""
+    """Decode a dataset to a folder or a table, with its labels."""
     from dipp.data import exporting
     from dipp.models.bars import shown
 
@@ -123,12 +134,12 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
 
 
 def _place(folder: Path, number: int) -> Path:
-    """Where a picture of a .dipp file goes in a folder."""
+    """Return the path of a decoded picture in a folder, by its number in the .dipp file."""
     return folder / f"{number:05d}.png"
 
 
 def _refuse_others(folder: Path, places: Iterable[Path]) -> None:
-    """Refuse a folder with pictures of another decoding that would not be replaced: they would pass for these."""
+    """Raise if a folder holds pictures of another decoding that would not be replaced, and would pass for new ones."""
     found = {path for path in (*folder.glob("*.png"), *folder.glob("*/*.png")) if NUMBERED.fullmatch(path.name)}
     if found and (others := found.difference(places)):
         name = min(others).relative_to(folder)
@@ -140,7 +151,7 @@ def _refuse_others(folder: Path, places: Iterable[Path]) -> None:
 
 
 def _kind(output: Path) -> tuple[bool, str]:
-    """Whether a name means a single picture, and what is written; that of another kind of file is refused."""
+    """Return whether a name is that of a single picture, and its format; raise for names of other kinds of files."""
     import mimetypes
 
     suffix = output.suffix.lower()

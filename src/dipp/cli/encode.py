@@ -25,8 +25,8 @@ from dipp.errors import DippError
 
 
 def encode(
-    images: Annotated[list[Path], typer.Argument(help="Pictures to encode, each released once.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The archive.")],
+    images: Annotated[list[Path], typer.Argument(help="Pictures to encode; each is released once.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The archive, a .dipp file.")],
     plan: PlanOptions,
     counting: OdometerOptions,
     overwrite: Overwrite = False,
@@ -40,7 +40,7 @@ def encode(
     from dipp.codec import encoding
 
     _refuse_output(output, images, overwrite)
-    made = encoding.encoded(
+    encoded = encoding.encoded(
         images,
         **given(plan),
         device=device,
@@ -49,12 +49,12 @@ def encode(
         window=window,
         odometer=counting.meter(plan.delta) or False,
     )
-    made.archive.save(output)
-    typer.echo("\n".join((report.archive_text(made.archive), *made.unused)))
+    encoded.archive.save(output)
+    typer.echo("\n".join((report.archive_text(encoded.archive), *encoded.unused)))
 
 
 def _refuse_output(output: Path, images: list[Path], overwrite: bool) -> None:
-    """Raise if the archive cannot be written, would replace something, or has the name of a picture."""
+    """Raise if the archive cannot be written, would replace a file, or has the name of a picture."""
     if output.resolve() in (path.resolve() for path in images):
         raise DippError("output", f"must not be one of the pictures, got {output.name}", "name another file")
     files.require_writable(output)

@@ -1,4 +1,4 @@
-"""`dipp example`: write one of the free photographs that ship with dipp, to try it on."""
+"""`dipp example`: write one of the free photographs that ship with dipp, to try dipp with it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dipp import files
 from dipp.errors import DippError
 
 PLACES = (Path(__file__).parent / "pictures", Path(__file__).parents[3] / "examples" / "pictures")
-"""Where the photographs are: in an installed dipp (`force-include` in pyproject.toml), and in a checkout."""
+"""Folders of the photographs: in an installed dipp (`force-include` in pyproject.toml), and in a checkout."""
 
 
 def example(
     picture: Annotated[Path, typer.Argument(help="The file to write: cat.png, coffee.png or astronaut.png.")],
 ) -> None:
-    """Write a photograph to try dipp on, a cat for instance; free to use."""
+    """Write a free photograph to try dipp with, such as cat.png."""
     known = {path.name: path for place in PLACES for path in place.glob("*.png")}
     if picture.name not in known:
         raise DippError("picture", f"must be one of {', '.join(sorted(known))}, got {picture.name}")
     if picture.exists():
-        raise DippError("picture", f"must not exist yet, got {picture}", "name another place")
+        raise DippError("picture", f"must not exist yet, got {picture}", "name another file")
     files.require_writable(picture)
     with files.atomic(picture) as part:
         part.write_bytes(known[picture.name].read_bytes())

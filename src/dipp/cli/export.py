@@ -1,4 +1,4 @@
-"""`dipp export`: write a denoiser for ONNX Runtime."""
+"""`dipp export`: write a denoiser as an ONNX file, which ONNX Runtime runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dipp.errors import DippError
 
 def export(
     model: Annotated[str, typer.Argument(help="Folder or hub id of a denoiser for photographs, or `embedded`.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .onnx file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .onnx.")],
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a denoiser as an ONNX file, for ONNX Runtime elsewhere."""
+    """Write a denoiser as an ONNX file, which ONNX Runtime runs without PyTorch."""
     from dipp import models
 
     if output.suffix.lower() != ".onnx":

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from dipp.attest.checks import Checked
 
 NOT_ASKED = "nothing was compared with a model: add --verify"
+"""Reason for the verdict if --verify was not given."""
 
 
 def info(
-    archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that privatize wrote.")],
+    archive: Annotated[Path, typer.Argument(help="A .dipp file, or a folder that `dipp privatize` wrote.")],
     compared: ComparedOptions,
     as_json: AsJson = False,
     size: Annotated[
@@ -31,7 +32,7 @@ def info(
 ) -> None:
     """Show certificate, rate, schedule and model of an archive or dataset.
 
-    Exit code 4 with --verify: nothing wrong was found, but no model was there to compare the plan with; give --model.
+    Exit code 4 with --verify: nothing wrong was found, but there was no model to compare the plan with; give --model.
     """
     from dipp import report
     from dipp.core import units
@@ -48,7 +49,7 @@ def info(
     else:
         from dipp.format import archive as archives
 
-        source = archives.open(archive)  # which computes the certificate again from the plan
+        source = archives.open(archive)  # computes the certificate again from the plan
         facts = source.facts()
         text = None if as_json else report.archive_text(source, checked)
     asked = {} if wanted is None else {"size": report.size_facts(facts["certificate"], wanted)}
@@ -60,7 +61,7 @@ def info(
 
 
 def _checked(archive: Path, compared: ComparedOptions, as_json: bool) -> Checked:
-    """Check a release; with --json, an inconsistent one is an answer as well as an error."""
+    """Check a release; if it is inconsistent, print that as JSON with --json, and raise."""
     from dipp.attest import checks
 
     try:

@@ -1,4 +1,4 @@
-"""The command `dipp`. Commands import heavy libraries only when they run, so that --help answers at once."""
+"""The command `dipp`. Its subcommands import heavy libraries only when they run, so that --help answers at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COMMANDS = (
     *(privatize, odometer, card, keygen, sign, verify),
     *(risk, audit, train, calibrate, words, export, page, simulate),
 )
-"""In the order of use, which `dipp --help` keeps: one picture, regions, a dataset, models and the rest."""
+"""All subcommands, in the order of `dipp --help`: one picture, regions, a dataset, models and the rest."""
 
 for command in COMMANDS:
     app.command()(grouped(command))
@@ -56,8 +56,8 @@ def main() -> None:
 
 def run_app(app: typer.Typer) -> None:
     """Run a command; a bad argument or file, or a disk that fails, ends it with one clear line and exit code 1."""
-    # Imports make hundreds of thousands of objects that stay. Looking through them for garbage again and again, and
-    # once more at the end, took a fifth of the time of a short command.
+    # Imports make hundreds of thousands of objects that stay. Collecting garbage among them again and again took a
+    # fifth of the time of a short command.
     gc.set_threshold(100_000, 50, 100)
     atexit.register(_leave)
     try:
@@ -65,7 +65,7 @@ def run_app(app: typer.Typer) -> None:
     except DippError as error:
         typer.echo(f"dipp: {error}", err=True)
         raise SystemExit(1) from None
-    except OSError as error:  # such as a disk that is full, where what the command prints goes to
+    except OSError as error:  # such as a full disk to which standard output is redirected
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"dipp: {where}reading or writing failed ({error.strerror or error})", err=True)
         _give_up_output()
@@ -73,7 +73,7 @@ def run_app(app: typer.Typer) -> None:
 
 
 def _give_up_output() -> None:
-    """Where what was printed cannot be written, let it go: the interpreter would try again, and fail, as it ends."""
+    """Discard output that cannot be written: otherwise the interpreter would try again at its end, and fail."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -81,7 +81,7 @@ def _give_up_output() -> None:
 
 
 def _leave() -> None:
-    """End without a last look for garbage; only Triton takes what is not freed for a leak, and says so."""
+    """Skip the last garbage collection, except with Triton, which reports objects that are not freed as leaks."""
     if "triton" not in sys.modules:
         gc.freeze()
 

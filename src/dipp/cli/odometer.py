@@ -1,4 +1,4 @@
-"""`dipp odometer`: what the releases of pictures add up to, on this machine."""
+"""`dipp odometer`: show what the releases of pictures add up to on this machine."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from dipp.odometer import Odometer, PastRelease, Spent
 
 LISTED = 20
-"""Pictures that are listed, at most, and releases: those with the largest sums, and the latest."""
+"""Largest number of listed pictures (those with the largest sums), and of listed releases (the latest)."""
 EXPLANATION = """\
-Each release of a picture costs ε and ρ, for any one of its pixels, and more for larger objects: they pay for every unit
-of the release that they can meet. Prices of one size add up for whoever sees all releases, so this is what counts, and
-not the certificate of one file. A picture is known again by its pixels: copies and other names are
-the same picture, a crop or a resized or recompressed copy is another. Charged is what may have been released: a command
-that was stopped stays charged."""
+Each release of a picture costs ε and ρ for any one of its pixels, and more for larger objects: an object pays for
+every unit of the release that it can meet. For somebody who sees all releases, prices of one size add up. So these
+sums count, and not the certificate of one file. A picture is recognised by its pixels: a copy with another name is the
+same picture, and a crop or a resized or recompressed copy is another one. Everything that may have been released is
+charged: a command that was stopped stays charged."""
 
 
 def odometer(
     pictures: Annotated[
-        list[Path] | None, typer.Argument(help="Pictures to look up; without any, all is summed up.")
+        list[Path] | None, typer.Argument(help="Pictures to look up.", show_default="a summary of all pictures")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="State ε at this δ as well.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Show ε at this δ as well.")] = None,
     add: Annotated[
         float | None,
-        typer.Option(help="Charge the pictures with a release that was made elsewhere, at this pure ε."),
+        typer.Option(help="Charge the pictures for a release that was made elsewhere, at this pure ε."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(help="WIDTHxHEIGHT: sum up for any object of this size.", show_default="a single pixel"),
+        typer.Option(help="WIDTHxHEIGHT: add up the prices of any object of this size.", show_default="a single pixel"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what the releases of pictures add up to on this machine, and explain it."""
+    """Show what the releases of pictures add up to on this machine, and explain it."""
     from dipp.core.units import parse_size
     from dipp.odometer import Odometer
     from dipp.odometer.prices import PIXEL
@@ -61,7 +61,7 @@ def odometer(
 
 
 def _require_addable(pictures: list[Path] | None, epsilon: float) -> None:
-    """Refuse a release that cannot be charged, before an odometer is made for it."""
+    """Raise if a release cannot be charged, before an odometer is made for it."""
     if not pictures:
         raise DippError("add", "needs pictures", "name the pictures that were released")
     if not (epsilon > 0 and math.isfinite(epsilon)):
@@ -69,7 +69,7 @@ def _require_addable(pictures: list[Path] | None, epsilon: float) -> None:
 
 
 def _add(found: Odometer, pictures: list[Path], epsilon: float) -> None:
-    """Charge a release whose ε alone is known."""
+    """Charge pictures for a release whose ε alone is known."""
     from dipp.odometer import Charge, fresh_release
     from dipp.privacy import conversions
 
@@ -79,13 +79,14 @@ def _add(found: Odometer, pictures: list[Path], epsilon: float) -> None:
 
 
 def _mark(found: Odometer, path: Path) -> bytes:
+    """Return the mark by which an odometer knows a picture."""
     from dipp.codec import pictures
 
     return found.mark(pictures.known_by(path))
 
 
 def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, size: Size) -> dict[str, Any]:
-    """Sums and history of some pictures, by unit and by size, and what redactions leave hidden of them."""
+    """Return the sums and the history of pictures, by unit and by size, and what redactions leave hidden of them."""
     from dipp.codec.pictures import known_by
     from dipp.core.geometry import Geometry
     from dipp.redaction import charging
@@ -104,9 +105,9 @@ def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, siz
 
 
 def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
-    """What an object pays that lies in pixels which every release without a certificate has hidden.
+    """Return the price of an object that lies in pixels which every release without a certificate hides.
 
-    Such a release is the same whatever those pixels show, so the prices of all others add up.
+    Such a release does not depend on those pixels, so the prices of the other releases add up.
     """
     from dipp.odometer import prices
 
@@ -115,7 +116,7 @@ def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
 
 
 def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
-    """What the releases of a picture add up to: for one unit of each kind, for squares, and for all of the picture."""
+    """Return the sums of a picture's releases: for a unit of each kind, for squares, and for the whole picture."""
     from dipp.odometer import prices
     from dipp.privacy.certificate import WINDOWS
 
@@ -133,7 +134,7 @@ def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
 
 
 def _of_all(found: Odometer, delta: float | None, size: Size) -> dict[str, Any]:
-    """Everything, summed up."""
+    """Return the sums of the whole odometer: its pictures and its releases."""
     names = ("release", "made", "command", "images", "epsilon", "rho")
     return {
         "place": str(found.folder),
@@ -144,14 +145,14 @@ def _of_all(found: Odometer, delta: float | None, size: Size) -> dict[str, Any]:
 
 
 def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
-    """The sums of a picture."""
+    """Return the sums of a picture, as JSON."""
     at = {} if delta is None else {"delta": delta, "epsilon_at_delta": spent.at(delta)}
     own = {**asdict(spent), "picture": spent.picture.hex(), "size": list(spent.size)}
     return {**own, **at, "certificate": spent.statement(delta)}
 
 
 def _strict(facts: Any) -> Any:
-    """The facts for JSON, which has no word for infinity: null stands for it, where there is no certificate."""
+    """Return facts for JSON with null in the place of infinity, which stands for no certificate."""
     if isinstance(facts, dict):
         return {name: _strict(value) for name, value in facts.items()}
     if isinstance(facts, list):
@@ -160,7 +161,7 @@ def _strict(facts: Any) -> Any:
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    """The facts as text."""
+    """Return the lines of text for facts."""
     from dipp.core import units
     from dipp.core.words import counted
     from dipp.privacy.printing import upper
@@ -197,7 +198,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _hidden_line(facts: dict[str, Any], size: Size) -> str:
-    """What redactions leave hidden of a picture, and what it pays for other releases, as text."""
+    """Return the line about what redactions leave hidden of a picture, and the price of that for other releases."""
     from dipp.odometer.prices import PIXEL
     from dipp.privacy.advice import objects
     from dipp.privacy.printing import upper
@@ -211,7 +212,7 @@ def _hidden_line(facts: dict[str, Any], size: Size) -> str:
 
 
 def _price_lines(facts: dict[str, Any]) -> list[str]:
-    """The sums of a picture by unit, by size and as a whole, as text."""
+    """Return the lines about the sums of a picture by unit, by size and as a whole."""
     from dipp.core import units
     from dipp.core.words import counted
     from dipp.privacy.printing import upper

@@ -1,4 +1,4 @@
-"""Options that several commands share, and `grouped`, with which a command takes them as dataclasses."""
+"""Options that several commands share, and `grouped`, which lets a command take them as dataclasses."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ EMBEDDED = str(FOLDER)
 Model = Annotated[
     str,
     typer.Option(
-        help="Folder or hub id of a denoiser: one that `dipp train` wrote, or in diffusers' format; or `embedded`.",
-        show_default="the one that ships with dipp",
+        help="Denoiser: a folder or hub id, from `dipp train` or in diffusers' format; or `embedded`.",
+        show_default="the denoiser that ships with dipp",
     ),
 ]
 AUTO = "auto"
 Device = Annotated[
     str,
     typer.Option(
-        help="auto, cuda, mps or cpu; auto is the first of the others that is there.",
+        help="auto, cuda, mps or cpu; auto is the first available of the others.",
         autocompletion=lambda: list(DEVICES),
     ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Calibration = Annotated[Path | None, typer.Option(help="Cost table, if not calibration.json beside the weights.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist already.")]
+Calibration = Annotated[
+    Path | None, typer.Option(help="Cost table.", show_default="calibration.json beside the weights")
+]
 Seed = Annotated[
-    str | None, typer.Option(help="Public seed, 32 hex digits: for tests, or your own part beside --beacon.")
+    str | None, typer.Option(help="Public seed, 32 hex digits: for tests, or as your own part beside --beacon.")
 ]
 BeaconRound = Annotated[
     str | None,
@@ -54,16 +56,16 @@ SourceWindow = Annotated[
     typer.Option(
         "--window",
         help="For pictures of more than eight bits: LOW:HIGH, the stored values that become black and white, or full "
-        "(0:65535). Recorded; choose it without looking at the pictures.",
+        "(0:65535). It is recorded: choose it without looking at the pictures.",
     ),
 ]
 EXIT_NOT_COMPARED = 4
-"""Exit code of commands that found nothing wrong with a release, but had no model to compare its plan with."""
+"""Exit code if nothing was wrong with a release, but there was no model to compare its plan with."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def _presets() -> list[str]:
-    """Names to complete."""
+    """Return the names of presets, for completion in a shell."""
     from dipp.planning.presets import PRESETS
 
     return list(PRESETS)
@@ -71,29 +73,29 @@ def _presets() -> list[str]:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """A denoiser, and what a plan is made from: the same names as in `dipp.codec.options.PlanOptions`."""
+    """Options of a plan and its denoiser, with the names of `dipp.codec.options.PlanOptions`."""
 
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="Budget: pure ε, or ε of (ε, δ). Required, except with --rho or --preset diffc.",
+            help="Budget: pure ε, or the ε of (ε, δ). Required, except with --rho or --preset diffc.",
             show_default=False,
         ),
     ] = None
-    delta: Annotated[float | None, typer.Option(help="δ of an (ε, δ) budget.")] = None
+    delta: Annotated[float | None, typer.Option(help="The δ of an (ε, δ) budget.")] = None
     rho: Annotated[float | None, typer.Option(help="Budget as ρ (zCDP), in place of --epsilon.")] = None
     hide: Annotated[
         str | None,
         typer.Option(
             metavar="WxH",
-            help="What must stay hidden: the budget is for any object of at most this many pixels, wherever it lies.",
+            help="Size of what must stay hidden, in pixels: the budget is for any object up to this size, anywhere.",
         ),
     ] = None
     unit: Annotated[
         str | None,
         typer.Option(
             metavar="pixel|N|picture",
-            help="What the budget is for, in place of --hide: each pixel (the default), each N×N cell, or the picture.",
+            help="Unit of the budget, in place of --hide: each pixel (the default), each N×N cell, or the picture.",
         ),
     ] = None
     model: Model = EMBEDDED
@@ -103,19 +105,19 @@ class PlanOptions:
     bpp: Annotated[
         float | None,
         typer.Option(
-            help="Most payload bits per pixel, as expected from public images; "
+            help="Largest expected number of payload bits per pixel; "
             "1 for sharp and swift (less above 1 megapixel), unless a timestep is given."
         ),
     ] = None
-    final_timestep: Annotated[int | None, typer.Option(help="Timestep at which the coded steps end.")] = None
+    final_timestep: Annotated[int | None, typer.Option(help="Timestep after which nothing is coded.")] = None
     calibration: Calibration = None
     prompt: Annotated[
-        str, typer.Option(help="PUBLIC text that a latent model is told, recorded in the file. By default none.")
+        str, typer.Option(help="PUBLIC text for a latent model, recorded in the file. By default empty.")
     ] = ""
 
 
 WHAT_TO_HIDE = (
-    "What to hide: a file or a folder of files in dipp's JSON, COCO, YOLO, LabelMe, VOC, CVAT, deid, or PNG masks."
+    "What to hide: a file, or a folder of files, in dipp's JSON, COCO, YOLO, LabelMe, VOC, CVAT, deid or PNG masks."
 )
 
 
@@ -123,59 +125,77 @@ WHAT_TO_HIDE = (
 class HidingOptions:
     """Options that determine how regions are hidden."""
 
-    margin: Annotated[str, typer.Option(help="Grow regions: pixels, or a percentage of their size as 10%.")] = "0"
-    kinds: Annotated[str | None, typer.Option(help="Hide these kinds alone, such as face,plate.")] = None
-    fill: Annotated[str, typer.Option(help="paint continues the surroundings; grey and black are plain.")] = "paint"
+    margin: Annotated[
+        str, typer.Option(help="How far regions grow on each side: pixels, or a percentage of their size such as 10%.")
+    ] = "0"
+    kinds: Annotated[
+        str | None, typer.Option(help="Kinds of regions to hide, such as face,plate.", show_default="all")
+    ] = None
+    fill: Annotated[
+        str, typer.Option(help="What replaces regions: paint continues the surroundings, grey and black are plain.")
+    ] = "paint"
     boxes: Annotated[
         str | None,
-        typer.Option(help="For pictures with an EXIF orientation: boxes as stored (raw) or as shown (oriented)."),
+        typer.Option(
+            help="For pictures with an EXIF orientation: boxes lie in the stored (raw) or the shown (oriented) picture."
+        ),
     ] = None
     allow_none: Annotated[
-        bool, typer.Option("--allow-none", help="Pictures without an entry have nothing to hide.")
+        bool, typer.Option("--allow-none", help="Release pictures without regions too: they have nothing to hide.")
     ] = False
     accept_lossy: Annotated[
         bool,
         typer.Option(
-            "--accept-lossy", help="Take lossy WebP, AVIF, HEIC and JPEG 2000: pixels outside may tell of a region."
+            "--accept-lossy",
+            help="Accept lossy WebP, AVIF, HEIC and JPEG 2000, where pixels outside may tell of a region.",
         ),
     ] = False
     gaps: Annotated[
         str | None,
         typer.Option(
-            help="The pictures are frames, in the order of their names: refuse a region that is missing between two "
-            "frames, or cover its way."
+            help="The pictures are frames of a video, in the order of their names. If a region is missing between two "
+            "frames: refuse, or cover its way."
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class OdometerOptions:
-    """Options of what is counted over all releases of a picture."""
+    """Options of the odometer, which adds up the prices of all releases of a picture."""
 
     odometer: Annotated[
         bool, typer.Option(help="Add up what your releases of each picture cost, for this user on this machine.")
     ] = True
     odometer_limit: Annotated[
         float | None,
-        typer.Option(help="Most ε (at --delta, if given) that all releases of a picture may cost."),
+        typer.Option(help="Largest ε (at --delta, if given) that all releases of a picture may cost together."),
     ] = None
     odometer_size: Annotated[
         str | None,
         typer.Option(
-            help="WIDTHxHEIGHT: let --odometer-limit be about any object of this size.",
+            help="WIDTHxHEIGHT: apply --odometer-limit to any object of this size.",
             show_default="the size of --hide, or a single pixel",
         ),
     ] = None
     odometer_begin: Annotated[
         bool,
-        typer.Option("--odometer-begin", help="Let --odometer-limit begin a new odometer, which knows no release yet."),
+        typer.Option(
+            "--odometer-begin", help="Allow --odometer-limit with a new odometer, which knows no release yet."
+        ),
     ] = False
     odometer_names: Annotated[
-        bool, typer.Option("--odometer-names", help="Keep the names of the pictures in the odometer.")
+        bool, typer.Option("--odometer-names", help="Keep the names of pictures in the odometer.")
     ] = False
 
     def meter(self, delta: float | None) -> Meter | None:
-        """The odometer for these options; None if nothing is counted."""
+        """Return the odometer for these options; None with --no-odometer.
+
+        Args:
+            delta: δ at which the limit is stated; None for pure ε.
+
+        Raises:
+            DippError: An option of the odometer is given together with --no-odometer.
+        """
         from dipp.core.units import parse_size
         from dipp.odometer import Meter
 
@@ -198,8 +218,8 @@ class ComparedOptions:
     model: Annotated[
         str | None,
         typer.Option(
-            help="Denoiser to compare the plan with; its table and configs are enough.",
-            show_default="the one that ships with dipp, if the file names it",
+            help="Denoiser whose cost table the plan is compared with; its table and configs are enough.",
+            show_default="the denoiser that ships with dipp, if the file names it",
         ),
     ] = None
     calibration: Calibration = None
@@ -210,14 +230,20 @@ class ComparedOptions:
         return self.model is not None or self.calibration is not None
 
     def against(self) -> Reference:
-        """Return what a release is compared with."""
+        """Return the model and the table that a release is compared with."""
         from dipp.attest.checks import Reference
 
         return Reference(self.model, self.calibration)
 
 
 def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
-    """Refuse a drawing that is no PNG by its name, cannot be written, or would replace something, before any work."""
+    """Raise if a plot does not end in .png, cannot be written, or would replace a file.
+
+    Args:
+        option: Name of the option, for the error.
+        path: File of the plot.
+        overwrite: Whether an existing file may be replaced.
+    """
     if path.suffix.lower() != ".png":
         raise DippError(option, f"must end in .png, got {path.name}")
     files.require_writable(path)
@@ -225,17 +251,17 @@ def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
 
 
 def public_seed(text: str | None) -> bytes | None:
-    """The public seed from its hex digits; None if none was given."""
+    """Return the public seed that hex digits state; None if the text is None."""
     return None if text is None else randomness.parse_seed(text)
 
 
 def given(*groups: Any) -> dict[str, Any]:
-    """Return the values of dataclasses of options by name, as keywords of the function in Python."""
+    """Return the values of option dataclasses by name, as keyword arguments for the function of the library."""
     return {one.name: getattr(group, one.name) for group in groups for one in dataclasses.fields(group)}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take dataclasses of options: to typer, each of their fields is an option of its own."""
+    """Return a command in which typer sees each field of an option dataclass as an option of its own."""
     hints, flat = get_type_hints(command, include_extras=True), []
     groups: dict[str, Any] = {}
     for name, parameter in inspect.signature(command).parameters.items():

@@ -1,4 +1,4 @@
-"""`dipp page`: serve the page that runs in a browser, on this machine alone."""
+"""`dipp page`: serve the page that runs in a browser, only to this machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dipp.errors import DippError
 
 ADDRESS = "127.0.0.1"
 BUILT = Path(__file__).parents[3] / "site" / "play"
-"""Where `make page` puts it, in a checkout."""
+"""Folder into which `make page` builds the page, in a checkout."""
 HEADERS = {
-    # Without these two, browsers do not let WebAssembly use threads.
+    # Without the first two headers, browsers do not let WebAssembly use threads.
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
     "Content-Security-Policy": (
@@ -33,26 +33,34 @@ KINDS = {
     ".wasm": "application/wasm",
     ".onnx": "application/octet-stream",
 }
-"""Types that some systems do not know, or know wrongly."""
+"""Media types by endings of names; some systems have wrong types for these, or none."""
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Files of one folder, with the headers; nothing is logged."""
+    """A request handler that serves the files of one folder with `HEADERS`, and logs nothing."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | KINDS
 
     def end_headers(self) -> None:
-        """Add ours to those of the file."""
+        """Send `HEADERS` after the headers of the file."""
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: who asked for what is nobody's business."""
+        """Log nothing, so that there is no trace of requests."""
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server of the built page; 0 is any free port."""
+    """Return a server of the built page.
+
+    Args:
+        folder: Folder of the built page.
+        port: Port of this machine; 0 takes any free port.
+
+    Raises:
+        DippError: The page is not built, or the port cannot be used.
+    """
     if not (folder / "index.html").is_file():
         raise DippError(
             "page", f"is not built in {folder}", "run `make page` in a checkout of dipp, or name its folder"
@@ -65,9 +73,9 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 
 def page(
     folder: Annotated[Path, typer.Argument(help="Folder of the built page.", show_default="site/play")] = BUILT,
-    port: Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)] = 8321,
+    port: Annotated[int, typer.Option(help="Port of this machine; 0 takes any free port.", min=0, max=65535)] = 8321,
 ) -> None:
-    """Serve the page on this machine: drag a picture in, and it never leaves the browser."""
+    """Serve the page to this machine: pictures that you drag into it never leave the browser."""
     with server(folder, port) as running:
         typer.echo(f"http://{ADDRESS}:{running.server_port}/  (Ctrl-C ends it)")
         try:

@@ -1,4 +1,4 @@
-"""`dipp plan`: show the plan that a budget buys, and the frontier of quality against bits."""
+"""`dipp plan`: show the plan for a budget, and the frontier of quality against bits."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 def plan(
     options: PlanOptions,
-    plot: Annotated[Path | None, typer.Option(help="Where the frontier goes (PNG).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="PNG file for a plot of the frontier.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the plan that a budget buys and, with --plot, the frontier of quality against bits."""
+    """Show the plan for a budget and, with --plot, the frontier of quality against bits."""
     from dipp.codec.options import planned
 
     if plot is not None:
@@ -42,7 +42,7 @@ def plan(
 
 
 def _facts(planner: Plans, point: Point, budget: Budget | None, latents: Latents | None) -> dict[str, Any]:
-    """The plan as `--json` prints it: what it certifies (null if it cannot), what is expected of it, and its steps."""
+    """Return the plan for `--json`: its certificate (null if it has none), its expected quality, and its steps."""
     plan, found = point.plan, _certificate(planner, point, budget)
     return {
         "coding": plan.coding.name,
@@ -56,7 +56,7 @@ def _facts(planner: Plans, point: Point, budget: Budget | None, latents: Latents
 
 
 def _certificate(planner: Plans, point: Point, budget: Budget | None) -> Certificate | None:
-    """What the plan promises to a picture of the planner's size; None if it cannot promise anything."""
+    """Return the certificate of a plan for a picture of the planner's size; None if the plan has no certificate."""
     from dipp.privacy.certificate import Certificate
 
     if budget is None or not point.plan.coding.certified:
@@ -67,7 +67,7 @@ def _certificate(planner: Plans, point: Point, budget: Budget | None) -> Certifi
 def _text(
     planner: Plans, point: Point, budget: Budget | None, final_timestep: int | None, latents: Latents | None
 ) -> str:
-    """The plan as a table with a row for each step, and what is expected of it."""
+    """Return the plan as a table with a row for each step, and its expected quality."""
     from dipp.core.words import counted
     from dipp.privacy.budget import why_unused
     from dipp.privacy.printing import upper
@@ -91,7 +91,7 @@ def _text(
 
 
 def _draw(points: tuple[Point, ...], chosen: Point, output: Path) -> None:
-    """Plot the frontier and the chosen point, as a PNG."""
+    """Write a plot of the frontier and the chosen point as a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")

@@ -32,24 +32,25 @@ EXIT_SKIPPED = 3
 class SourceOptions:
     """Options that determine what is read from the source and released."""
 
-    split: Annotated[str | None, typer.Option(help="Part of the source, where it has parts.", show_default="train")] = (
-        None
-    )
-    image_column: Annotated[str | None, typer.Option(help="Column of the pictures, if there are several.")] = None
-    label_column: Annotated[str | None, typer.Option(help="Column of the labels, if not label.")] = None
+    split: Annotated[str | None, typer.Option(help="Part of the source, if it has parts.", show_default="train")] = None
+    image_column: Annotated[
+        str | None, typer.Option(help="Column of the pictures, if several columns hold pictures.")
+    ] = None
+    label_column: Annotated[str | None, typer.Option(help="Column of the labels.", show_default="label")] = None
     name_column: Annotated[
         str | None,
         typer.Option(
-            help="Column of the names by which --regions means pictures of a table.", show_default="path, or row number"
+            help="Column of a table with the names of pictures in --regions.", show_default="path, or row number"
         ),
     ] = None
     drop_labels: Annotated[bool, typer.Option("--drop-labels", help="Do not release the labels.")] = False
     subject: Annotated[
         str | None,
-        typer.Option(help="Column that names whose picture it is: state what the worst subject pays, all in all."),
+        typer.Option(help="Column that names whose picture it is: the price of the worst subject is stated."),
     ] = None
     most_per_subject: Annotated[
-        int | None, typer.Option(help="Most pictures of a subject: the first ones are released.", show_default="all")
+        int | None,
+        typer.Option(help="Largest number of released pictures of a subject: its first ones.", show_default="all"),
     ] = None
     window: SourceWindow = None
 
@@ -61,23 +62,37 @@ class RunOptions:
     device: Device = AUTO
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local"
     workers: Annotated[
-        int | None, typer.Option(help="Processes, each with the model. Default: the cores, or one on a GPU.")
+        int | None,
+        typer.Option(
+            help="Number of processes, each with the model.", show_default="the number of cores, or 1 on a GPU"
+        ),
     ] = None
-    address: Annotated[str | None, typer.Option(help="A Ray cluster that is there.")] = None
-    shard_size: Annotated[int, typer.Option(help="Images of a shard.")] = 1024
+    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster.")] = None
+    shard_size: Annotated[int, typer.Option(help="Number of pictures in a shard.")] = 1024
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad picture.")] = False
     skip_changed: Annotated[
-        bool, typer.Option("--skip-changed", help="Finish a run without the pictures that have changed since it began.")
+        bool,
+        typer.Option(
+            "--skip-changed", help="Finish an interrupted run without the pictures that have changed since it began."
+        ),
     ] = False
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a release: the ε of both add up for a reader who saw both.")
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace an existing release: the ε of both add up for a reader who saw both."
+        ),
     ] = False
 
 
 def privatize(
-    src: Annotated[str, typer.Argument(help="Folder of images, CIFAR-10, Parquet, tar shards, datasets, hub id.")],
+    src: Annotated[
+        str, typer.Argument(help="A folder of pictures, CIFAR-10, Parquet, tar shards, a saved dataset, or a hub id.")
+    ],
     dst: Annotated[
-        Path, typer.Argument(help="New folder of Parquet shards, or a .dipp file; with --regions, of pictures.")
+        Path,
+        typer.Argument(
+            help="A new folder for Parquet shards, or a .dipp file; with --regions, a new folder for pictures."
+        ),
     ],
     plan: PlanOptions,
     hiding: HidingOptions,
@@ -89,23 +104,21 @@ def privatize(
     beacon: BeaconRound = None,
     regions: Annotated[
         str | None,
-        typer.Option(
-            help=f"{WHAT_TO_HIDE} Or column:NAME of a table. Redacted pictures are released, and nothing is encoded."
-        ),
+        typer.Option(help=f"{WHAT_TO_HIDE} Or column:NAME of a table. Pictures are redacted, and not encoded."),
     ] = None,
 ) -> None:
     """Release a whole dataset, each picture once. Labels are released as they are: they are not private here.
 
-    Pictures are encoded within --epsilon, or with --regions redacted: pictures come out, and what their regions hide
-    was never read.
+    Pictures are encoded within the budget --epsilon. With --regions they are redacted instead: ordinary pictures come
+    out, and what the regions hide is never read.
 
-    Exit code 3: released, but bad pictures were skipped.
+    Exit code 3: the dataset was released, but bad pictures were skipped.
     """
     from dipp import release
     from dipp.cli import progress
 
     try:
-        made = release.privatized(
+        released = release.privatized(
             src,
             dst,
             **given(plan, hiding, source, run),
@@ -115,11 +128,11 @@ def privatize(
             odometer=counting.meter(plan.delta) or False,
         )
     except KeyboardInterrupt:
-        LOGGER.warning("interrupted; what was published is safe, run the same command again to go on")
+        LOGGER.warning("interrupted; published pictures are safe, run the same command again to go on")
         raise typer.Exit(130) from None
-    summary = made.summary
-    facts = progress.summary_facts(made)
-    typer.echo(json.dumps(facts) if as_json else progress.summary_text(made, dst))
-    for line in made.unused:
+    summary = released.summary
+    facts = progress.summary_facts(released)
+    typer.echo(json.dumps(facts) if as_json else progress.summary_text(released, dst))
+    for line in released.unused:
         LOGGER.info(line)
     raise typer.Exit(EXIT_SKIPPED if summary.skipped else 0)

@@ -1,4 +1,4 @@
-"""What `dipp privatize` prints at its end."""
+"""The summary that `dipp privatize` prints at its end."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from dipp.data.choices import Summary
 from dipp.data.store import PICTURES, REDACTED
 from dipp.release import Privatized
 
-LEFT_OUT = "left out: a single .dipp file has no place for them; name a folder to release them"
+LEFT_OUT = "left out: a single .dipp file cannot hold them; name a folder to release them"
+"""Line about labels that were not released."""
 
 
 def _not_hidden(facts: dict[str, Any]) -> str:
+    """Return in words what an encoded release does not hide."""
     return manifest.not_hidden(facts.get("labels") is not None, bool(facts.get("grey")))
 
 
 def _redacts(summary: Summary) -> bool:
+    """Return whether a run redacted pictures, and did not encode them."""
     return bool(summary.facts.get("format") == REDACTED)
 
 
 def summary_facts(made: Privatized) -> dict[str, Any]:
-    """The summary of a run, for JSON; of an encoding, it contains no names of pictures."""
+    """Return the summary of a run for JSON; that of an encoding contains no names of pictures."""
     summary = made.summary
     return {
         **summary.facts,
@@ -38,7 +41,7 @@ def summary_facts(made: Privatized) -> dict[str, Any]:
 
 
 def summary_text(made: Privatized, destination: Path) -> str:
-    """The summary of a run, as text."""
+    """Return the summary of a run as text, which names its destination."""
     summary = made.summary
     facts = summary.facts
     return "\n".join(
@@ -56,7 +59,7 @@ def summary_text(made: Privatized, destination: Path) -> str:
 
 
 def _redacted_lines(facts: dict[str, Any]) -> list[str]:
-    """What was hidden, and what is promised for it."""
+    """Return the lines about what a redaction hides and promises."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in facts["kinds"].items())
     hidden = f"{counted(sum(facts['kinds'].values()), 'region')} ({kinds})" if kinds else "nothing"
     claim = facts["certificate"]["epsilon"]

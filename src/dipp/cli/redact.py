@@ -1,4 +1,4 @@
-"""`dipp redact`, `dipp check` and `dipp regions`: hide regions of pictures, check that, and find regions."""
+"""`dipp redact`, `dipp check` and `dipp regions`: hide regions of pictures, check the result, and find regions."""
 
 from __future__ import annotations
 
@@ -37,16 +37,14 @@ DETECTED = (
 
 @dataclass(frozen=True)
 class RedactOptions:
-    """Options that redaction has beside those of regions."""
+    """Options of `dipp redact` beside those of regions."""
 
     odometer: Annotated[
         bool, typer.Option(help="Remember what was hidden and what was released, for this user on this machine.")
     ] = True
     epsilon: Annotated[
         float,
-        typer.Option(
-            min=0, help="Pure ε of each region: what its answers may tell of it. 0 never reads it.", show_default=True
-        ),
+        typer.Option(min=0, help="Pure ε of the answers about each region; 0 never reads a region.", show_default=True),
     ] = 0.0
     model: Model = EMBEDDED
     device: Device = AUTO
@@ -54,17 +52,19 @@ class RedactOptions:
 
 def redact(
     images: Annotated[list[Path], typer.Argument(help="JPEG, PNG, TIFF, WebP or DICOM files.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A folder; or, for one picture, the name of a file.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A folder, or the name of a file for a single picture.")
+    ],
     regions: Annotated[Path, typer.Option(help=WHAT_TO_HIDE)],
     hiding: HidingOptions,
     options: RedactOptions,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replace regions of pictures; the rest does not change by a bit. By default they are never read.
+    """Replace regions of pictures; the rest does not change by a bit. By default, regions are never read.
 
-    Beside each picture its record is written, NAME.record.json, which `dipp check` checks. With --epsilon, a name in
-    .dipp gets surroundings and answers in one file, for `dipp info` and `dipp decode`.
+    The record of each picture is written beside it as NAME.record.json, for `dipp check`. With --epsilon, an output
+    that ends in .dipp holds surroundings and answers in one file, for `dipp info` and `dipp decode`.
     """
     from dipp.redaction.redact import MISSED, Redactor, left_visible, read
 
@@ -74,30 +74,31 @@ def redact(
     chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
-    places = _targets(images, output, single=single)
+    targets = _targets(images, output, single=single)
     records = []
-    for path, place, one, given_for in zip(images, places, chosen, declared, strict=True):
-        made = redactor.redact(path.name, read(path), one, place)
-        place.parent.mkdir(exist_ok=True)
-        made.save(place)
-        records.append(made.record)
+    for path, target, wanted, stated in zip(images, targets, chosen, declared, strict=True):
+        redacted = redactor.redact(path.name, read(path), wanted, target)
+        target.parent.mkdir(exist_ok=True)
+        redacted.save(target)
+        records.append(redacted.record)
         if not as_json:
-            visible = left_visible(redactor.visible(given_for))
-            typer.echo(f"{place}: {_summary(made.record)}{visible and '; ' + visible}")
+            visible = left_visible(redactor.visible(stated))
+            typer.echo(f"{target}: {_summary(redacted.record)}{visible and '; ' + visible}")
     typer.echo(json.dumps([record.facts for record in records]) if as_json else MISSED)
 
 
 def check(
     picture: Annotated[
-        Path, typer.Argument(help="A picture that dipp redact wrote, or a folder of dipp privatize --regions.")
+        Path,
+        typer.Argument(help="A picture that `dipp redact` wrote, or a folder that `dipp privatize --regions` wrote."),
     ],
     record: Annotated[
-        Path | None, typer.Argument(help="Its record.", show_default="NAME.record.json beside it")
+        Path | None, typer.Argument(help="Record of the picture.", show_default="NAME.record.json beside it")
     ] = None,
     device: Device = AUTO,
     as_json: AsJson = False,
 ) -> None:
-    """Check redacted pictures against their records, and that regions follow from their surroundings."""
+    """Check redacted pictures against their records, and that their regions follow from the surroundings."""
     from dipp.redaction import record as records
     from dipp.redaction.redact import MISSED
 
@@ -123,7 +124,7 @@ def check(
 
 
 def _beside(picture: Path) -> Path:
-    """Return where the record of a picture lies, or raise if there is none."""
+    """Return the path of a picture's record; raise if it does not exist, or if the picture is itself a record."""
     from dipp.redaction import record as records
 
     if picture.name.endswith(records.SUFFIX):
@@ -135,12 +136,12 @@ def _beside(picture: Path) -> Path:
 
 
 def _asked(record: Record) -> str:
-    """Return what else regions are painted from, in words."""
+    """Return in words that regions were painted from answers too; empty for ε = 0."""
     return " and the answers of the record" if "answers" in record.facts else ""
 
 
 def _promised(record: Record) -> str:
-    """Return what the certificate of a record promises, in words."""
+    """Return in words what the certificate of a record promises."""
     epsilon = record.facts["certificate"]["epsilon"]
     if epsilon:
         return f"ε = {upper(epsilon)} pure for each region, and for anything in it"
@@ -148,7 +149,7 @@ def _promised(record: Record) -> str:
 
 
 def _check_release(folder: Path, device: str, as_json: bool) -> None:
-    """Check a whole release, and print what was found."""
+    """Check a folder of redacted pictures, and print the result."""
     from dipp.data import redacted
     from dipp.redaction.redact import MISSED
 
@@ -166,15 +167,17 @@ def _check_release(folder: Path, device: str, as_json: bool) -> None:
 
 
 def regions(
-    images: Annotated[list[Path], typer.Argument(help="Pictures to look at.")],
+    images: Annotated[list[Path], typer.Argument(help="Pictures in which regions are found.")],
     detector: Annotated[
         str,
-        typer.Option(help="faces, text, or MODULE:FUNCTION of your own: (H, W, 3) → kind, left, top, width, height."),
+        typer.Option(help="faces, text, or your own MODULE:FUNCTION: (H, W, 3) → kind, left, top, width, height."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file of regions, for `dipp redact --regions`.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File of regions to write, for `dipp redact --regions`.")
+    ],
     overwrite: Overwrite = False,
 ) -> None:
-    """Write down where a detector finds faces or text. Look at every picture: what it misses is not protected."""
+    """Write a file of regions where a detector finds faces or text. It misses some: look at every picture."""
     from dipp.redaction import detect
 
     files.require_writable(output)
@@ -190,7 +193,7 @@ def regions(
 
 
 def _declared(images: list[Path], regions: Path, hiding: HidingOptions) -> list[Declared | None]:
-    """Return what is declared for each picture."""
+    """Return the regions that are declared for each picture; None for a picture without an entry."""
     from dipp.redaction import formats, tracks
 
     order = sorted(range(len(images)), key=lambda number: images[number].name)
@@ -203,10 +206,10 @@ def _declared(images: list[Path], regions: Path, hiding: HidingOptions) -> list[
 
 
 def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
-    """Return where each picture goes.
+    """Return the path to which each picture is written.
 
     Raises:
-        DippError: An original would be overwritten, or two pictures would get one name.
+        DippError: An original would be overwritten, or two pictures would get the same name.
     """
     from dipp.redaction.redact import named, read
     from dipp.redaction.sources import written_as
@@ -231,7 +234,7 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
 
 
 def _summary(record: Record) -> str:
-    """Return what was hidden, in words."""
+    """Return in words what a record says was hidden."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(record.kinds.items()))
     total = sum(record.kinds.values())
     if not total:

@@ -12,12 +12,14 @@ from dipp.cli.options import AUTO, AsJson, Device, PlanOptions, given
 
 
 def risk(
-    folder: Annotated[Path, typer.Argument(help="Public pictures; each folder of two or more in it is a person.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of public pictures; a folder of two or more pictures in it is a person.")
+    ],
     plan: PlanOptions,
     device: Device = AUTO,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what is recognised, read and guessed in public pictures like yours after encoding them."""
+    """Measure what programs recognise, read and guess in public pictures like yours after encoding."""
     from dipp.risk.survey import survey
 
     found = survey(folder, device=device, **given(plan))

@@ -1,6 +1,6 @@
 """`dipp simulate`: send one private number many times through a stochastic code.
 
-A histogram compares what arrives with the true density, and a text states rate and certificate.
+A histogram compares the received values with the true density, and a text states rate and certificate.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ ONE_SHOT_CHANNELS: dict[str, Channel] = {
 }
 """Channels that can convey a single number in one step, by name."""
 ALPHA = "2"
-"""α of the Poisson order, by default."""
+"""Default α of the Poisson order."""
 DRAWN = Path("simulation.png")
-"""Path of the histogram, by default. The other defaults make an ε just below 4, in some seconds."""
+"""Default path of the histogram. The other defaults give an ε just below 4, in a few seconds."""
 
 
 def simulate(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the histogram goes (PNG).")] = DRAWN,
-    channel: Annotated[str, typer.Option(help="laplace or sign.")] = "laplace",
-    code: Annotated[str, typer.Option(help="ppr (step-limited, Poisson order) or flat (α = 1).")] = "ppr",
+    output: Annotated[Path, typer.Option("--output", "-o", help="PNG file of the histogram.")] = DRAWN,
+    channel: Annotated[str, typer.Option(help="Noise: laplace or sign.")] = "laplace",
+    code: Annotated[
+        str, typer.Option(help="Stochastic code: ppr (step-limited, Poisson order) or flat (α = 1).")
+    ] = "ppr",
     x: Annotated[float, typer.Option(help="The private number, in [-1, 1].")] = 0.5,
-    snr: Annotated[float, typer.Option(help="Power of the largest x over that of the noise.")] = 0.12,
+    snr: Annotated[float, typer.Option(help="Power of the largest x divided by that of the noise.")] = 0.12,
     alpha: Annotated[
         str | None, typer.Option(help="α of the Poisson order (ppr), a rational of at least 1.", show_default=ALPHA)
     ] = None,
-    candidates: Annotated[int, typer.Option(help="n: candidates that the encoder weighs.")] = 1024,
-    samples: Annotated[int, typer.Option(help="How often x is encoded, each time with a fresh seed.")] = 4000,
+    candidates: Annotated[int, typer.Option(help="Number n of candidates that the encoder weighs.")] = 1024,
+    samples: Annotated[int, typer.Option(help="Number of times that x is encoded, each with a fresh seed.")] = 4000,
     overwrite: Overwrite = False,
 ) -> None:
-    """Send one private number many times through a stochastic code, and compare what arrives with the true density."""
+    """Send one private number many times through a stochastic code; compare received values with the true density."""
     if code == "flat" and alpha is not None:
         raise DippError("alpha", "needs --code ppr: the flat code has α = 1", "leave it out")
     simulation = Simulation.prepare(channel, code, x, snr, ALPHA if alpha is None else alpha, candidates, samples)
@@ -58,19 +60,19 @@ def simulate(
 
 @dataclass(frozen=True)
 class Simulation:
-    """A code, the private number that is sent through it, and how often."""
+    """A code, a private number that is sent through it, and the number of times."""
 
     code: StepLimitedPPR | FlatCode
     x: float = field(repr=False)
     """The private number, in [−1, 1]."""
     samples: int
-    """How often the number is sent."""
+    """Number of times that x is sent."""
 
     @classmethod
     def prepare(
         cls, channel: str, code: str, x: float, snr: float, alpha: str, candidates: int, samples: int
     ) -> Simulation:
-        """Check the options of the command and make the code."""
+        """Return the simulation for the options of the command; raise if one is invalid."""
         if channel not in ONE_SHOT_CHANNELS:
             raise DippError("channel", f"must be one of {', '.join(ONE_SHOT_CHANNELS)}, got {channel}")
         if not abs(x) <= 1:
@@ -112,14 +114,14 @@ class Simulation:
         )
 
     def _draw(self, received: NDArray[np.float64], output: Path) -> None:
-        """Plot the histogram of received values, with the true density where the noise has one, as a PNG."""
+        """Write a histogram of received values as a PNG, with the true density if the noise has one."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(7, 4), layout="constrained")
         axes = figure.add_subplot()
-        # The values next to the quantiles: between them lies a sample, however few there are.
+        # The samples next to the quantiles, so that even few samples lie between them.
         low, high = np.quantile(received, 0.001, method="lower"), np.quantile(received, 0.999, method="higher")
-        edges = np.histogram_bin_edges(received, 80, (low, high))  # wider than nothing, if all samples are equal
+        edges = np.histogram_bin_edges(received, 80, (low, high))  # edges differ even if all samples are equal
         axes.hist(
             received,
             bins=edges.tolist(),

@@ -18,48 +18,65 @@ if TYPE_CHECKING:
     from dipp.training.run import Report
 
 BATCH, SMALL_BATCH = {"cuda": 80}, 4
-"""Large tiles a step, by default. Few on slow devices: a step takes seconds there, and a run of minutes keeps to
-them."""
+"""Default numbers of large tiles in a step. They are few on slow devices, where a step takes seconds and a run lasts
+minutes."""
 
 
 @dataclass(frozen=True)
 class CourseOptions:
-    """Options of a run. When it is resumed, only its length may differ."""
+    """Options of a training run. When a run is resumed, only its length may differ."""
 
-    minutes: Annotated[float | None, typer.Option(help="Length of the run, over all its parts.")] = None
-    steps: Annotated[int | None, typer.Option(help="Length of the run in steps, instead of minutes.")] = None
+    minutes: Annotated[float | None, typer.Option(help="Length of the run in minutes, over all its parts.")] = None
+    steps: Annotated[int | None, typer.Option(help="Length of the run in steps, in place of --minutes.")] = None
     batch: Annotated[
         int | None,
         typer.Option(
-            help="Large tiles a step; there are ten times as many small ones.", show_default="80 on CUDA, 4 elsewhere"
+            help="Number of large tiles in a step, with ten times as many small ones.",
+            show_default="80 on CUDA, 4 elsewhere",
         ),
     ] = None
-    learning_rate: Annotated[float, typer.Option(help="Its peak; it decays to zero at the end.")] = 3e-3
+    learning_rate: Annotated[
+        float, typer.Option(help="Peak of the learning rate, which decays to zero at the end.")
+    ] = 3e-3
     ema: Annotated[float, typer.Option(help="Decay of the running average of the weights.")] = 0.9995
-    coded: Annotated[float, typer.Option(help="Share of a batch with states of sensing.")] = 0.5
+    coded: Annotated[float, typer.Option(help="Share of a batch that trains on states of sensing.")] = 0.5
     told: Annotated[
         float,
-        typer.Option(help="Share of the others with regions, partial answers, coarse pictures or answers by words."),
+        typer.Option(
+            help="Share of the rest that trains on regions, partial answers, coarse pictures or answers by words."
+        ),
     ] = 0.5
     seed: Annotated[int, typer.Option(help="Seed of every random choice of the run.")] = 0
 
 
 def train(
     data: Annotated[Path, typer.Argument(help="PUBLIC photographs: a folder, .tar, Parquet, .npz or .npy.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; one that was killed goes on.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the run; an interrupted run in it goes on.")
+    ],
     course: CourseOptions,
     size: Annotated[
         int | None,
         typer.Option(
-            help="Side of the large tiles that are cut of photographs.", show_default="192, or what most pictures have"
+            help="Side of the large tiles that are cut from photographs.",
+            show_default="192, or the side of most pictures",
         ),
     ] = None,
     network: Annotated[
-        Path | None, typer.Option(help="Sizes of the network (JSON, as config.json), instead of the default ones.")
+        Path | None,
+        typer.Option(
+            help="JSON file with the sizes of the network, such as config.json.", show_default="the usual sizes"
+        ),
     ] = None,
-    start: Annotated[Path | None, typer.Option(help="Denoiser to go on from (`embedded`: the one that ships).")] = None,
-    validation: Annotated[Path | None, typer.Option(help="Pictures to validate on, if not a share of DATA.")] = None,
-    pause_after: Annotated[float | None, typer.Option(help="Stop after so many minutes; run again to go on.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="Denoiser whose weights training starts from; `embedded` ships with dipp.")
+    ] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="Pictures to validate on.", show_default="a share of DATA")
+    ] = None,
+    pause_after: Annotated[
+        float | None, typer.Option(help="Stop after this number of minutes; run the command again to go on.")
+    ] = None,
     device: Device = AUTO,
 ) -> None:
     """Train a denoiser for photographs of any size on public pictures."""
@@ -114,7 +131,7 @@ def train(
 
 
 def _config(path: Path) -> Any:
-    """The network config in a JSON file."""
+    """Return the sizes of a network from a JSON file; raise if it does not hold an object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`dipp words`: make the public words of a denoiser, by which units larger than a pixel are asked."""
+"""`dipp words`: make the public words of a denoiser, the answers of units larger than a pixel."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from dipp.core.window import Window
 def words(
     model: Annotated[Path, typer.Argument(help="Folder of a denoiser.", exists=True, file_okay=False)],
     data: Annotated[Path, typer.Argument(help="PUBLIC pictures: a folder, tar, Parquet, .npz or .npy.")],
-    count: Annotated[int, typer.Option(help="Pictures that words are made from.", min=1)] = 160,
-    tried: Annotated[int, typer.Option(help="Further pictures, on which recipes of questions are tried.", min=1)] = 24,
+    count: Annotated[int, typer.Option(help="Number of pictures from which words are made.", min=1)] = 160,
+    tried: Annotated[
+        int, typer.Option(help="Number of further pictures, on which recipes of questions are tried.", min=1)
+    ] = 24,
     device: Device = AUTO,
     window: SourceWindow = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Make the words of a denoiser from public pictures, and the table of questions that plans are made from.
 
-    Files name the words that they were made with: once they are replaced, older files cannot be decoded. A latent model
-    gets the table alone: its questions need no words.
+    Encoded files name the words that they were made with. After the words are replaced, older files cannot be decoded.
+    A latent model gets only the table, because its questions need no words.
     """
     from dipp import models
     from dipp.models.books import NAME, Books
