@@ -1,9 +1,9 @@
-"""Scoring: candidates are generated, scored and binned on the CPU or on a CUDA device, and never stored.
+"""Scoring: candidates are generated, scored and binned on the CPU or on a CUDA device, without storing them.
 
 Three backends return identical integers: `reference` (NumPy, the definition), `cpu` (numba) and `cuda` (Triton, and
 CUDA C++ where that is faster). `select` is the only way to a private index: a backend scores the candidates and sums
-their weights, `core.selection` draws, and the backend locates the index that was drawn. On the way the kernels must
-give their known answers (`known`), and a public share of selections is checked against the reference (`rescoring`).
+their weights, `core.selection` draws, and the backend locates the drawn index. Before that the kernels must give their
+known answers (`known`), and a public share of selections is checked against the reference (`rescoring`).
 
 | module | what it is |
 |---|---|
@@ -11,8 +11,8 @@ give their known answers (`known`), and a public share of selections is checked 
 | `reference` | the definition, in NumPy |
 | `cpu`, `cpu_kernels` | the backend of the CPU, and its loops |
 | `gpu`, `triton_kernels`, `cuda_kernels` | the backend of CUDA devices, and its kernels |
-| `known`, `rescoring` | the two checks |
-| `blocks` | the private content of blocks, and which candidates of a question are nearest to it |
+| `known`, `rescoring` | the two checks of backends |
+| `blocks` | the private content of blocks, and the search for the nearest candidates of a question |
 """
 
 from __future__ import annotations
@@ -38,57 +38,77 @@ __all__ = ["Backend", "Candidates", "ScoringTask", "backend", "best", "select", 
 
 
 class Backend(Protocol):
-    """What a device must offer. Scores stay in its own memory; only sums and indices come to the host."""
+    """The interface of a scoring backend. Scores stay in its own memory; only sums and indices come to the host."""
 
     name: str
+    """Name of the backend: "cpu", "cuda" or "reference"."""
     scores_per_batch: int
-    """Scores that are held at a time: chunks are taken in batches of about this many candidates together."""
+    """Number of scores that are held at a time; chunks are scored in batches of about this size."""
 
     def scores(self, task: ScoringTask) -> Any:
-        """Chunks × n integer scores, in the backend's own memory."""
+        """Return chunks × n scores, int32, in the backend's own memory."""
 
     def bin_sums(self, scores: Any, fraction_bits: int) -> selection.Sums:
-        """Chunks × (R + 1) exact sums of weights (`selection.bin_sums`), on the host."""
+        """Return chunks × (R + 1) exact sums of weights (`selection.bin_sums`) as a NumPy array."""
 
     def locate(
         self, scores: Any, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """The index at each drawn offset (`selection.locate`), on the host; −1 if the bin's weights end before it."""
+        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights of the bin end before it."""
 
     def best(self, scores: Any) -> NDArray[np.int64]:
-        """The first index of the largest score of each chunk, on the host."""
+        """Return the first index of the largest score of each chunk as a NumPy array."""
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> Any:
-        """The draws of candidate indices[i] for all coordinates of chunk i, in the backend's own memory."""
+        """Return the draws of candidate indices[i] for all coordinates of chunk i, in the backend's own memory.
+
+        Args:
+            law: The law of the step.
+            streams: Rows (key0, key1, nonce, chunk), one for each chunk.
+            offsets: Bounds of the chunks in coordinates.
+            indices: The chosen candidate of each chunk.
+        """
 
     def host(self, values: Any) -> NDArray[Any]:
-        """Copy values from the backend's own memory to the host."""
+        """Return values from the backend's own memory as a NumPy array."""
 
 
 def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
-    """Draw one index for each chunk, with the exact law of `core.selection`."""
+    """Draw one index for each chunk of a task, with the exact law of `core.selection`.
+
+    Args:
+        task: The chunks with their private shifts.
+        on: The backend.
+
+    Returns:
+        The index of each chunk, int64.
+
+    Raises:
+        MiscomputedError: The backend does not compute what the reference computes; nothing is released.
+
+    """
     known.require(on, task.law)
-    parts, found = list(_parts(task, on)), []
+    parts, indices = list(_parts(task, on)), []
     scores = on.scores(parts[0])
     for part, following in itertools.zip_longest(parts, parts[1:]):
         sums = on.bin_sums(scores, task.fraction_bits)
-        # The next batch is launched before the draw, so that a GPU scores it while the host draws.
+        # The next batch is started before the draw, so that a GPU scores it while the host draws.
         ahead = None if following is None else on.scores(following)
         checked = rescoring.chosen(part, on)
         rescoring.require_scores(part, on, scores, sums, checked)
         drawn = selection.draw_bins(sums)
-        found.append(on.locate(scores, task.fraction_bits, *drawn))
-        if (found[-1] < 0).any():
-            raise MiscomputedError(on.name, "the weights located are not those summed", "nothing of this was released")
-        rescoring.require_located(part, on, scores, drawn, found[-1], checked)
+        indices.append(on.locate(scores, task.fraction_bits, *drawn))
+        if (indices[-1] < 0).any():
+            raise MiscomputedError(on.name, "located other weights than it summed", "nothing of this was released")
+        rescoring.require_located(part, on, scores, drawn, indices[-1], checked)
         scores = ahead
-    return np.concatenate(found)
+    return np.concatenate(indices)
 
 
 def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
-    """The index of the best score of each chunk (α = ∞): a function of the private input, without any certificate."""
+    """Return the index of the best score of each chunk (α = ∞), int64: a private value without any certificate."""
     return np.concatenate([on.best(on.scores(part)) for part in _parts(task, on)])
 
 
@@ -97,47 +117,48 @@ class Candidates:
     """The scored candidates of a task, from which a code draws (`core.code.Scored`)."""
 
     task: ScoringTask
+    """The chunks with their private shifts."""
     on: Callable[[], Backend]
-    """Loads the backend, when first asked: a code that searches nothing need not wait for its compiler."""
+    """Function that returns the backend, so that codes without a search need not wait for its compiler."""
     terms: Terms | None = None
-    """The terms by which the draw is to be made; None if nothing is certified."""
+    """The terms by which the draw is made; None if nothing is certified."""
 
     def select(self) -> NDArray[np.int64]:
-        """One index for each chunk, by the exponential mechanism."""
+        """Draw one index for each chunk by the exponential mechanism."""
         return select(self.task, self.on())
 
     def best(self) -> NDArray[np.int64]:
-        """The index of the best score of each chunk."""
+        """Return the index of the best score of each chunk."""
         return best(self.task, self.on())
 
     def scores(self) -> NDArray[np.int32]:
-        """Return the scores, chunks × candidates, on the host."""
+        """Return the private scores as a NumPy array of chunks × candidates."""
         on = self.on()
         return on.host(on.scores(self.task))
 
     def shifts(self) -> NDArray[np.int32]:
-        """Return the private shifts, on the host."""
+        """Return the private shifts as a NumPy array."""
         shifts: Any = self.task.shifts
         return shifts if isinstance(shifts, np.ndarray) else self.on().host(shifts)
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of the chunks."""
+        """Bounds of the chunks in coordinates."""
         return self.task.offsets
 
     @property
     def limit(self) -> int:
-        """The largest size of a shift."""
+        """The largest |m| of a shift."""
         return self.task.law.limit
 
     @property
     def fraction_bits(self) -> int:
-        """S of the task."""
+        """S of the task: scores are in units of 2^−S bits."""
         return self.task.fraction_bits
 
 
 def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
-    """Divide the task into batches of about as many scores as the backend holds at a time."""
+    """Yield batches of chunks, each with about as many scores as the backend holds at a time."""
     batch = max(1, on.scores_per_batch // task.candidates)
     if batch >= task.chunks:
         yield task
@@ -147,14 +168,21 @@ def _parts(task: ScoringTask, on: Backend) -> Iterator[ScoringTask]:
 
 
 _process_with_threads: int | None = None
-"""The process that has loaded the backend of the CPU; None before that."""
+"""Id of the process that loaded the backend of the CPU; None before it is loaded."""
 
 
 def backend(device: str = "cpu") -> Backend:
-    """The backend of a device: "cpu", which also serves the networks on "mps"; "cuda"; or "reference".
+    """Return the backend of a device.
 
-    In a process that was forked from one with numba's threads, which would end it without a word, that of the CPU is
-    the reference: the same integers, more slowly.
+    A process that was forked from a process with numba's threads gets the reference backend instead of the CPU backend,
+    because numba would end it without a message. The reference returns the same integers, more slowly.
+
+    Args:
+        device: "cpu", "cuda" or "reference"; "mps" gives the backend of the CPU.
+
+    Raises:
+        DippError: The device is unknown or not available.
+
     """
     global _process_with_threads
     if device in ("cpu", "mps"):
@@ -178,4 +206,4 @@ def _loaded(device: str) -> Backend:
         from dipp.scoring.reference import ReferenceBackend
 
         return ReferenceBackend()
-    raise DippError("device", f"cpu, mps, cuda or reference is needed, got {device}")
+    raise DippError("device", f"must be cpu, mps, cuda or reference, got {device}")

@@ -1,10 +1,10 @@
-"""Blocks: the private content of a question, and which candidates are nearest to it.
+"""Blocks: the private content of the blocks of a question, and the search for the nearest candidates.
 
-Nothing of a certificate depends on how near is measured, nor on how exactly (`core.closest`). Two things do matter:
+A certificate depends neither on the measure of nearness nor on its precision (`core.closest`). Two things do matter:
 
 - *Locality.* A row depends on the content of one block alone. Scores are products of one row with public vectors; no
   row is normalised by others, and no number of a row enters another. NaN and infinities stay in their row.
-- *Exactly m distinct indices*, fixed once: `core.closest.best_of`, on the host.
+- *Exactly m distinct indices* for each row: `core.closest.best_of` chooses them, on the host.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
 SCORES_PER_BATCH = 1 << 22
-"""Scores that are held at a time."""
+"""Number of scores that are held at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The private content of many blocks, and their public candidates."""
+    """The private content of many blocks, with their public candidates."""
 
     content: Any = field(repr=False)
-    """Private: blocks × dimensions, an array of floats, 0 where a block has no coarse pixel."""
+    """Private floats, blocks × dimensions; 0 where a block has no coarse pixel."""
     candidates: Floats
-    """Public: candidates × dimensions."""
+    """Public candidates, candidates × dimensions."""
     present: Floats
-    """Public: blocks × dimensions, 1 where a block has the coordinate and 0 where the picture's edge cuts it off."""
+    """Public mask, blocks × dimensions: 1 where a block has the coordinate, 0 beyond the edge of the picture."""
     flips: Floats | None
-    """Public: blocks × dimensions of ±1, by which the candidates of each block are multiplied; None for no flips."""
+    """Public signs ±1, blocks × dimensions, by which the candidates of each block are multiplied; None for no flips."""
     terms: Weights
-    """The law of the draw."""
+    """The law by which the indices are drawn."""
     tally: Tally
-    """Where the draws are written down."""
+    """The record to which draws are added."""
 
     def nearest(self, count: int) -> Integers:
         """Return the `count` nearest candidates of each block, ascending.
 
-        Distances are Euclidean, over the coordinates that a block has: ‖x − c‖² = ‖x‖² − 2⟨x, c⟩ + ‖c‖², whose
-        first term does not rank.
+        Distances are Euclidean, over the coordinates that a block has: ‖x − c‖² = ‖x‖² − 2⟨x, c⟩ + ‖c‖². The first
+        term is the same for all candidates, so it is left out.
 
         Returns:
-            Blocks × count distinct indices.
+            Blocks × count distinct indices, int64.
         """
         batch = max(1, SCORES_PER_BATCH // len(self.candidates))
         rows = range(0, len(self.present), batch)
         return np.concatenate([self._nearest(slice(first, first + batch), count) for first in rows])
 
     def _nearest(self, rows: slice, count: int) -> Integers:
-        # Scores may overflow: they rank all the same, and a warning that becomes an error would end the encoding.
+        # Scores may overflow and still rank; a warning that is raised as an error would end the encoding.
         with np.errstate(over="ignore", invalid="ignore"):
             private = self.content[rows] if self.flips is None else self.content[rows] * self.flips[rows]
             squares = self.present[rows] @ np.square(self.candidates).T

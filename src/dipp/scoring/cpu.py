@@ -1,7 +1,7 @@
 """The CPU backend: numba kernels on NumPy arrays.
 
-numba caches compiled functions by the source file that defines them, without looking at what they inline. After a
-change in `cpu_kernels` or `core.selection`, clear __pycache__, or the functions here keep the old code.
+numba caches a compiled function by the source file that defines it, and ignores the functions that it inlines. After a
+change in `cpu_kernels` or `core.selection`, clear __pycache__; otherwise the functions here keep the old code.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dipp.scoring.cpu_kernels import GROUP, fill, laplace_scores, potential_scor
 from dipp.scoring.task import ScoringTask
 
 SLICE = 4096
-"""Candidates that one parallel task sums into bins."""
+"""Number of candidates that one parallel task sums into bins."""
 MAX_LIMIT = 0x7FFF // GROUP
-"""Largest |m| for which sixteen add up in a signed 16-bit lane; `core.arithmetic` keeps shifts below it."""
+"""Largest |m| of sixteen shifts whose sum fits into a signed 16-bit lane; `core.arithmetic` keeps shifts below it."""
 SERIAL_WORK = 1 << 21
-"""Candidates × coordinates below which one thread is faster than waking the others."""
+"""Number of candidates × coordinates below which one thread is faster than several."""
 
 
 @compiled(parallel=True)
 def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int) -> Sums:
-    """`selection.bin_sums` by slices of candidates: the sums are integers, so their order does not matter."""
+    """Compute `selection.bin_sums` by slices of candidates; the sums are integers, so their order does not matter."""
     rows, n = scores.shape
     slices = -(-n // SLICE)
     partial = np.zeros((rows * slices, BINS), np.int64)
@@ -48,9 +48,9 @@ def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_b
 def _locate(
     scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums
 ) -> NDArray[np.int64]:
-    """`selection.locate`, but −1 where the bin's weights end before the offset."""
+    """Compute `selection.locate`, with −1 where the weights of the bin end before the offset."""
     rows, n = scores.shape
-    found = np.full(rows, -1, np.int64)
+    indices = np.full(rows, -1, np.int64)
     last = np.int64(RANGE_BITS) << fraction_bits
     for row in numba.prange(rows):
         running = np.int64(0)
@@ -59,9 +59,9 @@ def _locate(
             if e >> fraction_bits == bins[row]:
                 running += weights[e & ((1 << fraction_bits) - 1)]
                 if running > offsets[row]:
-                    found[row] = k
+                    indices[row] = k
                     break
-    return found
+    return indices
 
 
 @compiled(parallel=True)
@@ -80,21 +80,21 @@ def _winners(
 
 
 def _use_threads(work: int) -> None:
-    """Use all threads for large work and one for small, where numba then runs the parallel loop in place."""
+    """Use all threads for large work, and one thread for small work, which numba then runs in place."""
     numba.set_num_threads(1 if work < SERIAL_WORK else numba.config.NUMBA_NUM_THREADS)
 
 
 class CpuBackend:
-    """Scores in NumPy arrays, written and read by numba kernels."""
+    """The scoring backend of the CPU: numba kernels on NumPy arrays."""
 
     name = "cpu"
     scores_per_batch = 1 << 23
 
     def scores(self, task: ScoringTask) -> Scores:
-        """Chunks × n integer scores."""
+        """Return chunks × n scores, int32."""
         if task.law.limit > MAX_LIMIT:
             raise DippError(
-                "law", f"shifts up to {MAX_LIMIT} fit into the CPU's lanes, got a limit of {task.law.limit}"
+                "law", f"must have a limit of at most {MAX_LIMIT} for the CPU's lanes, got {task.law.limit}"
             )
         out = np.empty((task.chunks, task.candidates), np.int32)
         _use_threads(len(task.shifts) * task.candidates)
@@ -103,9 +103,9 @@ class CpuBackend:
                 sizes = np.diff(task.offsets)
                 groups = -(-sizes // GROUP)
                 first = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
-                places = np.arange(len(task.shifts)) - np.repeat(task.offsets[:-1] - GROUP * first[:-1], sizes)
+                padded = np.arange(len(task.shifts)) - np.repeat(task.offsets[:-1] - GROUP * first[:-1], sizes)
                 m = np.zeros(GROUP * first[-1], np.int16)
-                m[places] = task.shifts
+                m[padded] = task.shifts
                 totals = np.add.reduceat(task.shifts, task.offsets[:-1]).astype(np.int32)
                 flush = 0x7FFF // (GROUP * max(1, task.law.limit))
                 sign_scores(task.streams, first, m.reshape(-1, GROUP), totals, flush, out)
@@ -117,39 +117,39 @@ class CpuBackend:
             case PotentialLaw(values=values, knots=knots, knot_bits=bits):
                 potential_scores(task.streams, task.offsets, task.shifts, values, knots, bits, out)
             case other:
-                raise DippError("law", f"the CPU backend has no kernel for {type(other).__name__}")
+                raise DippError("law", f"must have a kernel of the CPU backend, got {type(other).__name__}")
         if task.order is not None:
             out += task.order
         return out
 
     def bin_sums(self, scores: Scores, fraction_bits: int) -> Sums:
-        """See `selection.bin_sums`."""
+        """Return the exact sums of weights of each bin (`selection.bin_sums`)."""
         _use_threads(scores.size)
         sums: Sums = _bin_sums(scores, scores.max(axis=1), fraction_weights(fraction_bits), fraction_bits)
         return sums
 
     def locate(self, scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums) -> NDArray[np.int64]:
-        """See `selection.locate`."""
+        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights end before it."""
         _use_threads(scores.size)
-        found: NDArray[np.int64] = _locate(
+        indices: NDArray[np.int64] = _locate(
             scores, scores.max(axis=1), fraction_weights(fraction_bits), fraction_bits, bins, offsets
         )
-        return found
+        return indices
 
     def best(self, scores: Scores) -> NDArray[np.int64]:
-        """The first index of the largest score of each chunk."""
-        found: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
-        return found
+        """Return the first index of the largest score of each chunk."""
+        indices: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
+        return indices
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> Draws:
-        """The draws of the chosen candidate of each chunk, coordinate after coordinate."""
+        """Return the draws of the chosen candidate of each chunk, coordinate after coordinate."""
         out = np.empty(offsets[-1], np.uint16)
         _use_threads(DRAWS_PER_BLOCK * len(out))
         _winners(streams, offsets, indices, law.group_size, out)
         return out
 
     def host(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values themselves, which are on the host already."""
+        """Return the values, which are NumPy arrays already."""
         return values

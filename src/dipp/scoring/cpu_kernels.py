@@ -29,9 +29,9 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 MAX_BLOCKS = 256
-"""Blocks in a tile: enough that the cost of a call is negligible, few enough for the first-level cache."""
+"""Largest number of blocks in a tile: enough that a call costs little, few enough for the first-level cache."""
 GROUP = 16
-"""Coordinates that share a draw of the sign law."""
+"""Number of coordinates that share a draw of the sign law."""
 
 M0, M1 = np.uint64(PHILOX_MULTIPLIERS[0]), np.uint64(PHILOX_MULTIPLIERS[1])
 W0, W1 = np.uint64(PHILOX_WEYL[0]), np.uint64(PHILOX_WEYL[1])
@@ -46,7 +46,7 @@ prefer_wide_vectors()
 
 @intrinsic
 def _high16(_context: Any, _a: Any, _b: Any) -> Any:
-    """(a·b) >> 16 of unsigned 16-bit lanes."""
+    """Return (a·b) >> 16 of unsigned 16-bit lanes."""
 
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         wide = ir.IntType(32)
@@ -58,7 +58,7 @@ def _high16(_context: Any, _a: Any, _b: Any) -> Any:
 
 @intrinsic
 def _saturating_add16(_context: Any, _a: Any, _b: Any) -> Any:
-    """min(a + b, 2^16 − 1) of unsigned 16-bit lanes."""
+    """Return min(a + b, 2^16 − 1) of unsigned 16-bit lanes."""
 
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         signature = ir.FunctionType(_WORD, [_WORD, _WORD])
@@ -69,7 +69,7 @@ def _saturating_add16(_context: Any, _a: Any, _b: Any) -> Any:
 
 @intrinsic
 def _shift_right16(_context: Any, _a: Any, _b: Any) -> Any:
-    """a >> b of unsigned 16-bit lanes, b < 16."""
+    """Return a >> b of unsigned 16-bit lanes, b < 16."""
 
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.lshr(args[0], args[1])
@@ -79,7 +79,7 @@ def _shift_right16(_context: Any, _a: Any, _b: Any) -> Any:
 
 @compiled()
 def round_keys(stream: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """The pair of keys of each Philox round."""
+    """Return the pair of keys of each Philox round."""
     keys = np.empty(2 * ROUNDS, np.uint64)
     k0, k1 = np.uint64(stream[0]), np.uint64(stream[1])
     for r in range(ROUNDS):
@@ -102,7 +102,7 @@ def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block:
 
 @compiled()
 def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> None:
-    """lanes += Σ m_i over the set bits i of each draw; unrolled by hand, because LLVM would not vectorise a loop."""
+    """Add Σ m_i over the set bits i of each draw to its lane; unrolled, because LLVM does not vectorise the loop."""
     m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
     m8, m9, m10, m11, m12, m13, m14, m15 = m[8], m[9], m[10], m[11], m[12], m[13], m[14], m[15]
     for t in range(draws.size):
@@ -129,7 +129,7 @@ def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> 
 
 @compiled()
 def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> None:
-    """One doubling of `LaplaceLaw`: where the top bit of y is clear, y is doubled and a bit of magnitude is added."""
+    """Do one doubling of `LaplaceLaw`: if the top bit of y is clear, double y and add a bit of magnitude."""
     for t in range(y.size):
         clear = u16(~u16(i16(y[t]) >> 15))
         whole[t] = _saturating_add16(whole[t], u16(clear & unit))
@@ -140,7 +140,7 @@ def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> N
 def _add_laplace(
     draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws, y: Draws, whole: Draws
 ) -> None:
-    """lanes += min(max(z·sign(m), 0), |m|), with z as in `LaplaceLaw` and |m| = size.
+    """Add min(max(z·sign(m), 0), |m|) to each lane, with z as in `LaplaceLaw` and |m| = size.
 
     flip is 0xFFFF for a negative m, which mirrors z, and 0 otherwise. `y` and `whole` are scratch space. c3 is an array
     of equal lanes, because LLVM widens the multiplication by a scalar to 32 bits.
@@ -162,7 +162,7 @@ def _add_laplace(
 
 @compiled()
 def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws) -> None:
-    """`_add_laplace` in a single pass, for laws of one doubling: those of all but large steps."""
+    """Do the same as `_add_laplace` in a single pass, for laws of one doubling, which all but large steps have."""
     unit, c1, c2, extra_bits = law[0], law[1], law[2], law[3]
     for t in range(draws.size):
         u = u16(draws[t] ^ flip)
@@ -176,7 +176,7 @@ def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: in
 
 @compiled()
 def _tiling(candidates: int) -> tuple[int, int, int]:
-    """Number of blocks in a tile, number of tiles, and number of draws in a tile."""
+    """Return the number of blocks in a tile, the number of tiles, and the number of draws in a tile."""
     blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
     width = DRAWS_PER_BLOCK * blocks
     return blocks, -(-candidates // width), width
@@ -186,16 +186,16 @@ def _tiling(candidates: int) -> tuple[int, int, int]:
 def _generator(
     stream: NDArray[np.uint32], blocks: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint16]]:
-    """Round keys of a stream, memory for the words of a tile, and a view of that memory as draws."""
+    """Return the round keys of a stream, memory for the words of a tile, and a view of that memory as draws."""
     words = np.empty((4, blocks), np.uint32)
     return round_keys(stream), words, words.reshape(4 * blocks).view(np.uint16)
 
 
 @compiled(parallel=True)
 def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, flush: int, out: Scores) -> None:
-    """score = 2·Σ_{bit set} m − Σ m, where `totals` are the Σ m of the chunks.
+    """Write the scores 2·Σ_{bit set} m − Σ m of the sign law, where `totals` are the Σ m of the chunks.
 
-    m is padded with zeros to whole groups; `flush` of them add up in a 16-bit lane without overflow.
+    m is padded with zeros to whole groups; `flush` groups add up in a 16-bit lane without overflow.
     """
     blocks, tiles, width = _tiling(out.shape[1])
     for task in numba.prange(out.shape[0] * tiles):
@@ -216,9 +216,10 @@ def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: In
 def laplace_scores(
     streams: Words, offsets: Longs, shifts: Ints, law: NDArray[np.uint16], flush: int, out: Scores
 ) -> None:
-    """score = 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m|, which equals Σ (|z| − |z − m|).
+    """Write the scores 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m| of the Laplace law, which equal Σ (|z| − |z − m|).
 
-    `law` is (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`; `flush` shifts add up in a 16-bit lane.
+    `law` is (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`; `flush` shifts add up in a 16-bit lane
+    without overflow.
     """
     blocks, tiles, width = _tiling(out.shape[1])
     for task in numba.prange(out.shape[0] * tiles):
@@ -245,7 +246,7 @@ def laplace_scores(
 
 @compiled()
 def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
-    """row[candidate] = scale·sum − total, with the lanes put into the order of the candidates."""
+    """Write scale·sum − total for each candidate of a tile, in the order of the candidates."""
     blocks = sums.size // DRAWS_PER_BLOCK
     for j in range(4):
         for b in range(blocks):
@@ -259,7 +260,7 @@ def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
 def potential_scores(
     streams: Words, offsets: Longs, shifts: Ints, values: Ints, knots: Ints, knot_bits: int, out: Scores
 ) -> None:
-    """score = Σ (Φ(z) − Φ(z − m)), with Φ looked up as in `PotentialLaw`."""
+    """Write the scores Σ (Φ(z) − Φ(z − m)) of a potential law, with Φ looked up as in `PotentialLaw`."""
     blocks, tiles, width = _tiling(out.shape[1])
     mask = (1 << knot_bits) - 1
     for task in numba.prange(out.shape[0] * tiles):

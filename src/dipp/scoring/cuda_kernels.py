@@ -1,4 +1,4 @@
-"""Launches of the CUDA C++ kernels in `kernels.cu`, which CuPy compiles for the device that is present."""
+"""Calls of the CUDA C++ kernels in `kernels.cu`, which CuPy compiles for the present device."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from dipp.scoring.gpu import Uploaded
 
 SIGN_LIMIT = 1 << 11
-"""|m| of the sign law must be below this: the kernel has 12 bit planes."""
+"""Bound on |m| of the sign law, because the kernel has 12 bit planes."""
 LAPLACE_LIMIT = 1 << 15
-"""Magnitudes of the Laplace law must be below this: the kernel's table has 16-bit integers."""
+"""Bound on magnitudes of the Laplace law, because the table of the kernel has 16-bit integers."""
 THREADS = 256
+"""Largest number of threads of a thread block."""
 ENOUGH = 1 << 10
-"""Thread blocks that fill a device: where there would be more, each scores further candidates in several passes."""
+"""Number of thread blocks that fill a device. If more are needed, each scores candidates in several passes."""
 SIGN_PASSES, LAPLACE_PASSES = 16, 4
 """Largest number of passes of a thread block, for each law."""
 SUMMED = 1 << 14
-"""Candidates that a thread block of the bin sums takes (WARPS·MOST in `kernels.cu`)."""
+"""Number of candidates of a thread block of the bin sums (WARPS·MOST in `kernels.cu`)."""
 
 
 def sign_scores(task: Uploaded, scores: torch.Tensor) -> None:
@@ -33,7 +34,7 @@ def sign_scores(task: Uploaded, scores: torch.Tensor) -> None:
 
 
 def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tensor, entries: int, gaps: bool) -> None:
-    """Write the scores of the Laplace law; a thread takes two blocks. `magnitudes` is padded to whole 16 bytes."""
+    """Write the scores of the Laplace law; a thread scores two blocks. `magnitudes` is padded to whole 16 bytes."""
     kernel = _kernel("laplace_scores", f"-DGAPS={int(gaps)}")
     shared = 2 * len(magnitudes)
     kernel.max_dynamic_shared_size_bytes = shared
@@ -45,7 +46,7 @@ def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tenso
 def bin_sums(
     sums: torch.Tensor, scores: torch.Tensor, tops: torch.Tensor, weights: torch.Tensor, fraction_bits: int
 ) -> None:
-    """Add the weights of all candidates to `sums`, chunks × bins."""
+    """Add the weights of all candidates to `sums`, an array of chunks × bins."""
     rows, candidates = scores.shape
     tiles = -(-candidates // SUMMED)
     numbers = (candidates, scores.stride(0), tiles, fraction_bits)
@@ -61,7 +62,7 @@ def score_with(
     extra: tuple[Any, ...] = (),
     shared: int = 0,
 ) -> None:
-    """Run a score kernel with work for `needed` threads a chunk, in passes of fewer threads where these suffice."""
+    """Run a score kernel with work for `needed` threads per chunk, in several passes if fewer threads suffice."""
     rows, stride = scores.shape
     threads = min(THREADS, -(-needed // 32) * 32)
     passes = max(1, min(most_passes, -(-needed // threads), rows * needed // (threads * ENOUGH)))

@@ -1,8 +1,8 @@
-"""The CUDA backend: scores in a tensor on the device, and for each stage one launch for all chunks of a batch.
+"""The CUDA backend: scores are a tensor on the device, and each stage is one call of a kernel for a batch of chunks.
 
-Triton covers every law and every stage. Where CuPy is installed and the device has the 1-bit tensor-core product, CUDA
-C++ computes the sign score, the Laplace score and the bin sums several times faster. Only sums and indices come back to
-the host.
+Triton has kernels for every law and every stage. If CuPy is installed and the device has the 1-bit tensor-core product,
+CUDA C++ computes the sign score, the Laplace score and the bin sums several times faster. Only sums and indices come
+back to the host.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ try:
     from dipp.scoring import triton_kernels as kernels
 except ImportError as error:
     raise DippError(
-        "device", "cuda needs PyTorch and Triton", 'in a checkout of dipp, pip install ".[cuda]"'
+        "device", "is cuda, which needs PyTorch and Triton", 'in a checkout of dipp, pip install ".[cuda]"'
     ) from error
 
 Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""Streams, offsets, shifts, bases and the padded order (or None) of a task, on the device."""
+"""Streams, offsets, shifts, bases and the padded Poisson order (or None) of a task, on the device."""
 
 CACHED_LAWS = 64
 """Number of laws whose tables stay on the device."""
 SCORE_TILE, TILE, WINNER_TILE = 256, 4096, 256
-"""Blocks of candidates, candidates, and coordinates that one Triton program takes."""
+"""Number of blocks of candidates, of candidates, and of coordinates in the tile of one Triton program."""
 
 
 class DeviceLaw(NamedTuple):
-    """A law on the device, as `triton_kernels.scores` and `cuda_kernels.laplace_scores` take it."""
+    """A law with its tables on the device, for `triton_kernels.scores` and `cuda_kernels.laplace_scores`."""
 
     law: Any
     """SIGN, LAPLACE or POTENTIAL of `triton_kernels`."""
@@ -54,37 +54,37 @@ class DeviceLaw(NamedTuple):
 
 
 class GpuBackend:
-    """Scores, bin sums and located indices on a CUDA device (or, for tests, by Triton's interpreter on the CPU)."""
+    """The scoring backend of a CUDA device; tests run it by Triton's interpreter on the CPU."""
 
     name = "cuda"
     scores_per_batch = 1 << 26
 
     def __init__(self, device: str = "cuda") -> None:
         if device == "cuda" and not torch.cuda.is_available():
-            raise DippError("device", "cuda needs a CUDA device, and PyTorch sees none")
+            raise DippError("device", "is cuda, but PyTorch sees no CUDA device")
         self.device = torch.device(device)
         self._device_law = functools.lru_cache(CACHED_LAWS)(self._device_law_of)
         self._weights = functools.cache(lambda bits: self._send(selection.fraction_weights(bits)))
-        # Devices beyond compute capability 9 have no 1-bit product any more, and emulate it slowly.
+        # Devices beyond compute capability 9 only emulate the 1-bit product, which is slow.
         suited = device == "cuda" and torch.cuda.get_device_capability(self.device)[0] in (8, 9)
         self.native = suited and importlib.util.find_spec("cupy") is not None
-        """Whether CUDA C++ kernels are used where they are faster."""
+        """Whether CUDA C++ kernels are used for the stages in which they are faster."""
 
     def scores(self, task: ScoringTask) -> torch.Tensor:
-        """Chunks × n integer scores: a view into rows that are padded to whole blocks."""
+        """Return chunks × n scores, int32: a view into rows that are padded to whole blocks."""
         stride = -(-task.candidates // DRAWS_PER_BLOCK) * DRAWS_PER_BLOCK
         scores = torch.empty((task.chunks, stride), dtype=torch.int32, device=self.device)
         self._score(task.law, self._upload(task, stride), scores)
         return scores[:, : task.candidates]
 
     def _upload(self, task: ScoringTask, stride: int) -> Uploaded:
-        """The arrays of a task on the device, with the order padded to `stride` candidates."""
+        """Return the arrays of a task on the device, with the Poisson order padded to `stride` candidates."""
         streams, offsets, shifts = (self._send(x) for x in (task.streams.view(np.int32), task.offsets, task.shifts))
         order = None if task.order is None else self._send(np.pad(task.order, (0, stride - task.candidates)))
         return streams, offsets, shifts, _bases(task.law, offsets, shifts), order
 
     def _score(self, law: IntegerLaw, task: Uploaded, scores: torch.Tensor) -> None:
-        """Fill `scores`, by CUDA C++ where there is a kernel for the law and otherwise by Triton."""
+        """Write the scores of a task, by CUDA C++ if it has a kernel for the law and otherwise by Triton."""
         tables = self._device_law(law)
         if self.native and isinstance(law, SignLaw) and law.limit < self._cuda.SIGN_LIMIT:
             self._cuda.sign_scores(task, scores)
@@ -107,7 +107,7 @@ class GpuBackend:
             )
 
     def bin_sums(self, scores: torch.Tensor, fraction_bits: int) -> selection.Sums:
-        """See `selection.bin_sums`."""
+        """Return the exact sums of weights of each bin (`selection.bin_sums`)."""
         rows, candidates = scores.shape
         sums = torch.zeros((rows, selection.BINS), dtype=torch.int64, device=self.device)
         tops, weights = scores.amax(1), self._weights(fraction_bits)
@@ -121,7 +121,10 @@ class GpuBackend:
     def locate(
         self, scores: torch.Tensor, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """See `selection.locate`: first the weights of the bin in each tile, then the place inside the right tile."""
+        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights end before it.
+
+        The first kernel sums the weights of the bin in each tile; the second finds the index inside the right tile.
+        """
         rows, candidates = scores.shape
         count = -(-candidates // TILE)
         tiles = torch.empty((rows, count), dtype=torch.int64, device=self.device)
@@ -135,13 +138,13 @@ class GpuBackend:
         return self.host(torch.where(tiles.sum(1) > targets, found, -1))
 
     def best(self, scores: torch.Tensor) -> NDArray[np.int64]:
-        """The first index of the largest score of each chunk."""
+        """Return the first index of the largest score of each chunk."""
         return self.host(scores.argmax(1))
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> torch.Tensor:
-        """The draws of the chosen candidate of each chunk, coordinate after coordinate, in one launch."""
+        """Return the draws of the chosen candidate of each chunk, coordinate after coordinate."""
         draws = torch.empty(int(offsets[-1]), dtype=torch.int16, device=self.device)
         sent = (self._send(x) for x in (streams.view(np.int32), offsets, indices))
         grid = (len(indices), -(-int(np.diff(offsets).max()) // WINNER_TILE))
@@ -149,7 +152,7 @@ class GpuBackend:
         return draws.to(torch.int32) & 0xFFFF
 
     def host(self, values: torch.Tensor) -> NDArray[Any]:
-        """A copy of the values on the host."""
+        """Return a copy of the values as a NumPy array."""
         return values.cpu().numpy()
 
     @property
@@ -178,17 +181,17 @@ class GpuBackend:
             low, high = law.knots[:-1].astype(np.int64), law.knots[1:].astype(np.int64)
             knots = (low & 0xFFFFFFFF) | ((high - low) << 32)
             return DeviceLaw(kernels.POTENTIAL, self._send(values), self._send(knots), law.knot_bits)
-        raise DippError("law", f"the CUDA backend has no kernel for {type(law).__name__}")
+        raise DippError("law", f"must have a kernel of the CUDA backend, got {type(law).__name__}")
 
 
 def _bases(law: IntegerLaw, offsets: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
-    """The constant of each chunk that kernels add to doubled sums: −Σ m (sign score) or −Σ |m| (Laplace score)."""
+    """Return the constant of each chunk that kernels add to doubled sums: −Σ m (sign law) or −Σ |m| (Laplace law)."""
     running = torch.cumsum(shifts.abs() if isinstance(law, LaplaceLaw) else shifts, 0, dtype=torch.int64)
     ends = running[offsets[1:] - 1]
     return torch.diff(-ends, prepend=ends.new_zeros(1)).to(torch.int32)
 
 
 def _magnitudes(law: LaplaceLaw) -> NDArray[Any]:
-    """The ascending z of the positive draws, clipped to the limit, up to and including the first that reaches it."""
+    """Return the ascending z of positive draws, clipped to the limit, up to and including the first z at the limit."""
     clipped = np.minimum(law.values[1 << 15 :], law.limit).astype(np.int16 if law.limit < 1 << 15 else np.int32)
     return clipped[: int(np.searchsorted(clipped, law.limit)) + 1]

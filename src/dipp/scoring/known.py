@@ -1,9 +1,9 @@
-"""Known answers: what every kernel must give for small tasks that never change, before it may score a private picture.
+"""Known answers: the results that every kernel must give for fixed small tasks before it may score a private picture.
 
 They catch a stale cache of compiled code, a broken compiler and a broken device. For each kind of law there are a few
-tasks, of several chunks, with and without the Poisson order; their scores, bin sums, located indices, best scores and
-chosen draws are hashed, and the hashes, which the reference computed, stand here. `scoring.select`, the only way to a
-private index, asks before its first selection by a kind of law: a few milliseconds in the life of a process.
+tasks of several chunks, with and without the Poisson order. Their scores, bin sums, located indices, best scores and
+chosen draws are hashed, and compared with hashes that the reference computed. `scoring.select`, the only way to a
+private index, checks this before its first selection by a kind of law, which takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
     from dipp.scoring import Backend
 
 CANDIDATES = 213
-"""No multiple of a block, so that ends are met."""
+"""Number of candidates of a task: no multiple of a block, so that the last block is not full."""
 FRACTION_BITS = 7
+"""S of the tasks."""
 SIZES = (1, 37, 16)
-"""Coordinates of the chunks."""
+"""Number of coordinates of each chunk."""
 ANSWERS: dict[type[IntegerLaw], str] = {
     SignLaw: "0c772a547d794545cc8890f5069c2f16efcdf8732985eae296f98ed1ba21e5b3",
     LaplaceLaw: "4e6bc8b2b88d5b00ec59f3c800bc5c8e03fc17c13d9cc0150b8ac687e87ce16d",
     PotentialLaw: "6553560290702c782db1ba9ba67fdbcda6fc59aeae9666911e965d74bcddd742",
 }
-"""SHA-256 of all answers of a kind of law."""
+"""SHA-256 of all answers for each kind of law."""
 
 
 def require(on: Backend, law: IntegerLaw) -> None:
-    """Refuse to go on with a backend whose kernels for this kind of law do not give the known answers."""
+    """Raise `MiscomputedError` if the kernels of a backend for this kind of law do not give the known answers."""
     if type(law) in ANSWERS:
-        asked: Any = on  # a backend is known by its identity
-        _require(asked, type(law))
+        hashable: Any = on  # the cache compares backends by their identity
+        _require(hashable, type(law))
 
 
 @functools.cache
 def _require(on: Any, kind: type[IntegerLaw]) -> None:
-    found = answers(on, kind)
-    if found != ANSWERS[kind]:
+    if answers(on, kind) != ANSWERS[kind]:
         raise MiscomputedError(
             on.name,
-            f"the kernels of {kind.__name__} do not give their known answers",
+            f"has kernels of {kind.__name__} that do not give their known answers",
             "nothing of this was released. Clear the caches of compiled code (__pycache__), check the device, and "
-            "rely on nothing until this is gone",
+            "release nothing until this error is gone",
         )
 
 
 def answers(on: Backend, kind: type[IntegerLaw]) -> str:
-    """SHA-256 over all that the kernels of a backend give for the tasks of a kind of law."""
+    """Return the SHA-256, in hex digits, of all results of a backend for the tasks of a kind of law."""
     digest = hashlib.sha256()
     for task in _tasks(kind):
         scores = on.scores(task)
@@ -78,12 +78,12 @@ def _tasks(kind: type[IntegerLaw]) -> Iterator[ScoringTask]:
         source = randomness.stream(bytes(range(16)), number, purpose="known answers")
         wide = np.arange(offsets[-1], dtype=np.int64) * 7919 % (2 * law.limit + 1) - law.limit
         rows = stream_rows([source] * len(SIZES), range(len(SIZES)))
-        for more in (None, order):
-            yield ScoringTask(law, FRACTION_BITS, CANDIDATES, rows, offsets, wide.astype(np.int32), more)
+        for added in (None, order):
+            yield ScoringTask(law, FRACTION_BITS, CANDIDATES, rows, offsets, wide.astype(np.int32), added)
 
 
 def _laws(kind: type[IntegerLaw]) -> tuple[IntegerLaw, ...]:
-    """Laws of integers alone, so that no platform's logarithm has a say; one for each kernel that a device may take."""
+    """Return laws made of integers, which do not depend on the platform's logarithm; one for each kernel."""
     if kind is SignLaw:
         return SignLaw(3), SignLaw(2000)
     if kind is LaplaceLaw:

@@ -12,13 +12,23 @@ from dipp.core.laws import IntegerLaw
 from dipp.scoring.task import ScoringTask
 
 SLICE = 1 << 15
-"""Candidates that are scored at a time, to bound the memory of temporary arrays."""
+"""Number of candidates that are scored at a time, to bound the memory of temporary arrays."""
 
 
 def coordinate_draws(
     law: IntegerLaw, stream: NDArray[np.uint32], coordinate: NDArray[np.integer], candidate: NDArray[np.integer]
 ) -> randomness.Draws:
-    """The draws of (coordinate, candidate) pairs: 16-bit draws, or single bits where coordinates share a draw."""
+    """Return the draws of pairs of coordinate and candidate, elementwise.
+
+    Args:
+        law: The law of the step.
+        stream: The row (key0, key1, nonce, chunk) of the chunk.
+        coordinate: Numbers of coordinates in the chunk.
+        candidate: Numbers of candidates; broadcast against `coordinate`.
+
+    Returns:
+        16-bit draws, or the bits 0 and 1 if coordinates share a draw.
+    """
     source = randomness.Stream(int(stream[0]), int(stream[1]), int(stream[2]))
     coordinate = np.asarray(coordinate)
     drawn = randomness.draws(source, int(stream[3]), coordinate // law.group_size, candidate)
@@ -28,13 +38,13 @@ def coordinate_draws(
 
 
 class ReferenceBackend:
-    """Scores, bin sums and located indices, computed by NumPy alone."""
+    """The scoring backend that computes everything by NumPy, as the definitions in `core` say it."""
 
     name = "reference"
     scores_per_batch = 1 << 20
 
     def scores(self, task: ScoringTask) -> selection.Scores:
-        """Chunks × n integer scores."""
+        """Return chunks × n scores, int32."""
         out = np.zeros((task.chunks, task.candidates), np.int32)
         for row in range(task.chunks):
             shifts = task.shifts[task.offsets[row] : task.offsets[row + 1]]
@@ -46,24 +56,24 @@ class ReferenceBackend:
         return out if task.order is None else out + task.order
 
     def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
-        """See `selection.bin_sums`."""
+        """Return the exact sums of weights of each bin (`selection.bin_sums`)."""
         return selection.bin_sums(scores, fraction_bits)
 
     def locate(
         self, scores: selection.Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """See `selection.locate`."""
+        """Return the index at each drawn offset (`selection.locate`)."""
         return selection.locate(scores, fraction_bits, bins, offsets)
 
     def best(self, scores: selection.Scores) -> NDArray[np.int64]:
-        """The first index of the largest score of each chunk."""
-        found: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
-        return found
+        """Return the first index of the largest score of each chunk."""
+        indices: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
+        return indices
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
     ) -> randomness.Draws:
-        """The draws of the chosen candidate of each chunk, coordinate after coordinate."""
+        """Return the draws of the chosen candidate of each chunk, coordinate after coordinate."""
         rows = [
             coordinate_draws(law, stream, np.arange(high - low), np.asarray(index))
             for stream, low, high, index in zip(streams, offsets[:-1], offsets[1:], indices, strict=True)
@@ -71,5 +81,5 @@ class ReferenceBackend:
         return np.concatenate(rows)
 
     def host(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values themselves, which are on the host already."""
+        """Return the values, which are NumPy arrays already."""
         return values

@@ -1,4 +1,4 @@
-"""The input of a scoring call: many chunks, of one image or of several."""
+"""The input of a scoring call: many chunks of one or several images."""
 
 from __future__ import annotations
 
@@ -17,56 +17,57 @@ from dipp.errors import DippError
 
 @dataclass(frozen=True, eq=False)
 class ScoringTask:
-    """Chunks of any sizes that share one step's law, scale and number of candidates.
+    """Chunks of any sizes with the law, the scale and the number of candidates of one step.
 
-    Chunk i has the shifts shifts[offsets[i]:offsets[i + 1]], and its candidates are those of the row streams[i], which
-    is (key0, key1, nonce, chunk). The shifts are private; everything else is public. In every chunk the largest
-    possible size of a score, with the order, stays below 2^30 (checked here), so that int32 sums are exact whatever
-    their order.
+    Chunk i has the shifts shifts[offsets[i]:offsets[i + 1]], and its candidates follow from the row streams[i]. The
+    shifts are private; everything else is public. In every chunk the largest possible size of a score, with the Poisson
+    order, must stay below 2^30, so that int32 sums are exact in any order of addition.
+
+    Raises:
+        DippError: An array has another shape, type or range, or scores could overflow.
+
     """
 
     law: IntegerLaw
+    """The law of the step."""
     fraction_bits: int
     """S: scores are in units of 2^−S bits."""
     candidates: int
-    """n, the same for all chunks."""
+    """n: the number of candidates, the same for all chunks."""
     streams: NDArray[np.uint32]
+    """A row (key0, key1, nonce, chunk) for each chunk."""
     offsets: NDArray[np.int64]
+    """Bounds of the chunks in coordinates, from 0."""
     shifts: Any = field(repr=False)
-    """Private integer shifts m (int32), in an array on the host or a tensor in the backend's own memory."""
+    """Private integer shifts m (int32), in a NumPy array or a tensor in the backend's own memory."""
     order: NDArray[np.int32] | None = None
-    """Public integers −α·log2 T_k·2^S that are added to the scores of candidate k (Poisson order); None: nothing is
-    added."""
+    """Public integers −α·log2 T_k·2^S, added to the scores of candidate k (Poisson order); None to add nothing."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= MAX_CANDIDATES:
-            raise DippError("candidates", f"n from 1 to {MAX_CANDIDATES} is needed, got {self.candidates}")
+            raise DippError("candidates", f"must be from 1 to {MAX_CANDIDATES}, got {self.candidates}")
         if not 0 <= self.fraction_bits <= MAX_FRACTION_BITS:
-            raise DippError("fraction_bits", f"0 to {MAX_FRACTION_BITS} is needed, got {self.fraction_bits}")
+            raise DippError("fraction_bits", f"must be from 0 to {MAX_FRACTION_BITS}, got {self.fraction_bits}")
         if self.streams.shape != (self.chunks, 4) or self.streams.dtype != np.uint32:
             raise DippError(
                 "streams",
-                f"{self.chunks} rows of four uint32 are needed, got {self.streams.shape} {self.streams.dtype}",
+                f"must be {self.chunks} rows of four uint32, got {self.streams.shape} {self.streams.dtype}",
             )
         sizes = np.diff(self.offsets)
         if self.chunks < 1 or self.offsets[0] != 0 or (sizes < 1).any():
-            raise DippError("offsets", "chunks of at least one coordinate each are needed, starting at 0")
+            raise DippError("offsets", "must start at 0 and give each chunk at least one coordinate")
         if self.shifts.shape != (self.offsets[-1],) or str(self.shifts.dtype).removeprefix("torch.") != "int32":
-            raise DippError(
-                "shifts", f"{self.offsets[-1]} int32 are needed, got {self.shifts.shape} {self.shifts.dtype}"
-            )
+            raise DippError("shifts", f"must be {self.offsets[-1]} int32, got {self.shifts.shape} {self.shifts.dtype}")
         if max(-int(self.shifts.min()), int(self.shifts.max())) > self.law.limit:
-            raise DippError("shifts", f"sizes up to the law's limit {self.law.limit} are needed")
+            raise DippError("shifts", f"must be within the limit of the law, ±{self.law.limit}")
         largest = int(sizes.max()) * self.law.bound
         if self.order is not None:
             if self.order.shape != (self.candidates,) or self.order.dtype != np.int32:
-                raise DippError(
-                    "order", f"{self.candidates} int32 are needed, got {self.order.shape} {self.order.dtype}"
-                )
+                raise DippError("order", f"must be {self.candidates} int32, got {self.order.shape} {self.order.dtype}")
             largest += max(-int(self.order.min()), int(self.order.max()))
         if largest >= MAX_ABS_SCORE:
             raise DippError(
-                "offsets", f"a chunk of {sizes.max()} coordinates can overflow the scores", "use more chunks"
+                "offsets", f"have a chunk of {sizes.max()} coordinates, whose scores can overflow", "use more chunks"
             )
 
     @property
@@ -75,7 +76,7 @@ class ScoringTask:
         return len(self.offsets) - 1
 
     def part(self, first: int, last: int) -> ScoringTask:
-        """The task of chunks first … last − 1 alone."""
+        """Return the task of chunks first … last − 1 alone."""
         low, high = self.offsets[first], self.offsets[last]
         return ScoringTask(
             self.law,
@@ -89,5 +90,5 @@ class ScoringTask:
 
 
 def stream_rows(streams: Sequence[Stream], chunks: Sequence[int]) -> NDArray[np.uint32]:
-    """Rows (key0, key1, nonce, chunk) of chunk numbers on their streams, for `ScoringTask.streams`."""
+    """Return the rows of `ScoringTask.streams`: (key0, key1, nonce, chunk) for each stream and number of a chunk."""
     return np.array([(*s, c) for s, c in zip(streams, chunks, strict=True)], np.uint32).reshape(-1, 4)

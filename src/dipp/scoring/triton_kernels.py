@@ -1,9 +1,9 @@
 """Triton kernels for every law and every stage: scores, bin sums, locating, winners.
 
-A program works on one chunk (axis 0 of the grid) and one tile of its candidates or coordinates (axis 1). Draws are made
-where they are used, in Philox blocks of eight consecutive candidates and one group; each word of a block holds two
-draws. In the first Philox rounds, values that depend on the group alone stay scalar, and the compiler moves those that
-depend on the candidates alone out of the loop over the groups.
+A program works on one chunk (axis 0 of the grid) and one tile of its candidates or coordinates (axis 1). Draws are
+generated where they are used, in Philox blocks of eight consecutive candidates and one group; each word of a block
+holds two draws. In the first Philox rounds, values that depend on the group alone stay scalar, and the compiler moves
+values that depend on the candidates alone out of the loop over the groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T: TypeAlias = tl.tensor
 
 @triton.jit
 def _philox(group: T, block: T, stream: T) -> T:
-    """The four words of a block: `randomness.philox` at (group, block, chunk, nonce)."""
+    """Return the four words of a block: `randomness.philox` at (group, block, chunk, nonce)."""
     key0, key1 = tl.load(stream).to(tl.uint32), tl.load(stream + 1).to(tl.uint32)
     c0, c1 = tl.cast(group, tl.uint32), tl.cast(block, tl.uint32)
     c2, c3 = tl.load(stream + 3).to(tl.uint32), tl.load(stream + 2).to(tl.uint32)
@@ -45,7 +45,7 @@ def _philox(group: T, block: T, stream: T) -> T:
 
 @triton.jit
 def _phi(z: T, knots: T, knot_bits: T) -> T:
-    """Φ(z) as in `PotentialLaw.phi`; a knot holds Φ and its rise to the next knot in one 64-bit word."""
+    """Return Φ(z) as in `PotentialLaw.phi`; a knot holds Φ and its rise to the next knot in one 64-bit word."""
     size = tl.abs(z)
     knot = tl.load(knots + (size >> knot_bits))
     within = (size & ((1 << knot_bits) - 1)).to(tl.int64)
@@ -54,7 +54,7 @@ def _phi(z: T, knots: T, knot_bits: T) -> T:
 
 @triton.jit
 def _term(draw: T, shift: T, table: T, knots: T, size: T, LAW: tl.constexpr) -> T:
-    """What one draw adds to the sum of a Laplace or potential score.
+    """Return the contribution of one draw to the sum of a Laplace or potential score.
 
     Laplace: min(max(±z, 0), |m|), where `table` has the `size` magnitudes up to the limit; `scores` doubles the sum and
     subtracts Σ |m|. Potential: Φ(z) − Φ(z − m), where `table` has z of each draw and `size` is the knot bits.
@@ -132,7 +132,7 @@ def scores(
 
 @triton.jit
 def _exponents(scores: T, k: T, top: T, candidates: T, fraction_bits: T) -> T:
-    """Whole bits and fraction as in `selection.exponents`; places beyond the candidates get R + 1 whole bits."""
+    """Return whole bits and fraction as in `selection.exponents`; beyond the candidates, R + 1 whole bits."""
     score = tl.load(scores + k, mask=k < candidates, other=0)
     clipped = tl.minimum(top - score, _RANGE_BITS << fraction_bits)
     return tl.where(k < candidates, clipped >> fraction_bits, _BINS), clipped & ((1 << fraction_bits) - 1)
@@ -142,7 +142,7 @@ def _exponents(scores: T, k: T, top: T, candidates: T, fraction_bits: T) -> T:
 def bin_sums(
     out: T, scores: T, tops: T, weights: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
-    """Add the weights of TILE candidates to the sums of their bins; integers, so the order does not matter."""
+    """Add the weights of TILE candidates to the sums of their bins; the sums are exact in any order of addition."""
     row = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * TILE + tl.arange(0, TILE)
     whole, fraction = _exponents(scores + row * stride, k, tl.load(tops + row), candidates, fraction_bits)
@@ -154,7 +154,7 @@ def bin_sums(
 def tile_sums(
     out: T, scores: T, tops: T, weights: T, bins: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
-    """Write the sum of the chosen bin's weights over a tile of candidates."""
+    """Write the sum of the weights of the chosen bin over a tile of candidates."""
     row = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * TILE + tl.arange(0, TILE)
     whole, fraction = _exponents(scores + row * stride, k, tl.load(tops + row), candidates, fraction_bits)
@@ -178,9 +178,9 @@ def place(
     COUNT: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Find the first candidate at which the running sum of the chosen bin's weights exceeds the target.
+    """Find the first candidate at which the running sum of the weights of the chosen bin exceeds the target.
 
-    Running sums never fall, so its place is the number of running sums that are at most the target: first among the
+    Running sums never fall, so its number is the number of running sums that are at most the target: first among the
     `count` tiles, then inside the tile.
     """
     row = tl.program_id(0).to(tl.int64)
@@ -198,7 +198,7 @@ def place(
 
 @triton.jit
 def winners(out: T, streams: T, offsets: T, indices: T, GROUP: tl.constexpr, TILE: tl.constexpr) -> None:
-    """Write the chosen candidate's draws for TILE coordinates of a chunk: 16-bit draws, or bits where 16 share one."""
+    """Write the draws of the chosen candidate for TILE coordinates: 16 bits each or, in groups of 16, one bit each."""
     row = tl.program_id(0).to(tl.int64)
     low, high = tl.load(offsets + row), tl.load(offsets + row + 1)
     i = tl.program_id(1) * TILE + tl.arange(0, TILE)

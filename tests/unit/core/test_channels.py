@@ -1,4 +1,4 @@
-"""Channels have the laws, divergences and slopes they state; their integer arithmetic never exceeds the real ε."""
+"""Channels have the stated laws, divergences and slopes; the ε of their integers never exceeds the real ε."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CERTIFIED: list[Channel] = [Laplace(), Logistic(), Huber(), Huber(0.3), Sign(1),
 
 
 def integral(f: Callable[[float], float], *kinks: float) -> float:
-    """∫ f over the line, piece by piece between the kinks."""
+    """Return ∫ f over the real line, integrated piece by piece between the kinks."""
     points = sorted({-EDGE, *(k for k in kinks if abs(k) < EDGE), EDGE})
     return float(
         sum(integrate.quad(f, a, b, epsabs=1e-13, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(points))
@@ -41,7 +41,7 @@ def integral(f: Callable[[float], float], *kinks: float) -> float:
 
 
 def density(channel: Channel) -> tuple[Callable[[float], float], list[float]]:
-    """The unit-variance density written out anew, and where it has kinks (or where most of its mass lies)."""
+    """Return the unit-variance density, written independently, and its kinks or the bounds of most of its mass."""
     if isinstance(channel, Laplace):
         return lambda z: math.exp(-math.sqrt(2) * abs(z)) / math.sqrt(2), [0.0]
     if isinstance(channel, Gaussian):
@@ -71,7 +71,7 @@ by_name = pytest.mark.parametrize("channel", LOCATION, ids=str)
 
 @by_name
 def test_densities_have_mass_one_and_unit_variance(channel: LocationChannel) -> None:
-    """The potential is that of a law with mass 1, mean 0, variance 1."""
+    """The density has mass 1 and variance 1, and the potential is its negative logarithm."""
     p, kinks = density(channel)
     assert integral(p, *kinks) == pytest.approx(1, abs=1e-9)
     assert integral(lambda z: z * z * p(z), *kinks) == pytest.approx(1, abs=1e-8)
@@ -82,7 +82,7 @@ def test_densities_have_mass_one_and_unit_variance(channel: LocationChannel) -> 
 
 @by_name
 def test_quantile_inverts_the_distribution(channel: LocationChannel) -> None:
-    """The mass below quantile(p) is p, in the tails as in the middle."""
+    """The mass below quantile(p) is p, in the tails and in the middle."""
     p, kinks = density(channel)
     for probability in (2.0**-17, 1e-3, 0.02, 0.2, 0.4, 0.55, 0.9, 0.9999):
         z = float(channel.quantile(np.array(probability)))
@@ -92,7 +92,7 @@ def test_quantile_inverts_the_distribution(channel: LocationChannel) -> None:
 
 @by_name
 def test_samples_are_centred_sorted_and_of_unit_variance(channel: LocationChannel) -> None:
-    """Over all 2^16 draws: symmetric, ascending; the cut tails cost less than 2e-4 of the variance."""
+    """The samples of all 2^16 draws ascend and are symmetric; the missing tails have less than 2e-4 of the variance."""
     z = channel.sample(np.arange(1 << 16).astype(np.uint16))
     assert (np.diff(z) > 0).all()
     assert np.abs(z + z[::-1]).max() < 1e-9
@@ -101,7 +101,7 @@ def test_samples_are_centred_sorted_and_of_unit_variance(channel: LocationChanne
 
 @pytest.mark.parametrize("period", [1, 3, 12])
 def test_sign_samples_have_unit_variance_over_a_cycle(period: int) -> None:
-    """±√period on one step in `period`, 0 on the others."""
+    """A coordinate has ±√period in one of `period` steps and 0 in the others."""
     z = Sign(period).sample(np.array([0, 1], np.uint16))
     assert z.tolist() == [-math.sqrt(period), math.sqrt(period)]
     assert np.mean(z * z) / period == pytest.approx(1)
@@ -127,7 +127,7 @@ def test_kl_equals_numerical_integration(channel: LocationChannel, shift: float)
 @by_name
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.3, 1.0])
 def test_quantised_kl_is_close_to_the_closed_form(channel: LocationChannel, shift: float) -> None:
-    """Sixteen bits a draw lose nothing that matters: 1e-3 for the Gaussian (its tails are cut), 1e-7 for the others."""
+    """Sixteen bits per draw change the KL by 1e-3 for the Gaussian, whose tails are cut, and by 1e-7 for others."""
     tolerance = 1e-3 if isinstance(channel, Gaussian) else 1e-7
     got, exact = float(LocationChannel.kl(channel, np.array(shift))), float(channel.kl(np.array(shift)))
     assert got == pytest.approx(exact, rel=tolerance, abs=1e-14)
@@ -135,8 +135,8 @@ def test_quantised_kl_is_close_to_the_closed_form(channel: LocationChannel, shif
 
 @pytest.mark.parametrize("period", [1, 3])
 @pytest.mark.parametrize("shift", [-2.0, -0.1, 0.0, 1e-3, 0.5, 4.0, 40.0])
-def test_sign_kl_is_that_of_two_coins(period: int, shift: float) -> None:
-    """The bits go up with probability 1/(1 + e^−2θ): the divergence from a fair coin."""
+def test_sign_kl_is_the_divergence_of_two_coins(period: int, shift: float) -> None:
+    """A bit is 1 with probability 1/(1 + e^−2θ), and the KL is the divergence from a fair coin."""
     up = 1 / (1 + math.exp(-2 * math.sqrt(period) * shift))
     exact = sum(share * math.log2(2 * share) for share in (up, 1 - up) if share > 0)
     assert float(Sign(period).kl(np.array(shift))) == pytest.approx(exact, rel=1e-9, abs=1e-14)
@@ -161,8 +161,8 @@ def test_kl_is_never_negative() -> None:
     [(Laplace(), 1.414, 2.00), (Huber(1.0), 1.498, 1.31), (Logistic(), 1.814, 1.10), (Sign(1), 1.0, 1.0)],
     ids=str,
 )
-def test_table_of_slopes_and_fisher_informations(channel: Channel, slope: float, fisher: float) -> None:
-    """L to three decimals and I = KL/(μ²/2) for small μ to two, as tabulated."""
+def test_slopes_and_fisher_informations_agree_with_the_table(channel: Channel, slope: float, fisher: float) -> None:
+    """L agrees with the documented table to three decimals, and I = KL/(μ²/2) for small μ to two."""
     shift = 1e-3
     assert round(channel.slope, 3) == slope
     nats = float(channel.kl(np.array(shift))) * math.log(2)
@@ -170,7 +170,7 @@ def test_table_of_slopes_and_fisher_informations(channel: Channel, slope: float,
 
 
 def test_sign_information_does_not_depend_on_the_period() -> None:
-    """A touched coordinate has `period` times the information, on one step in `period`."""
+    """A touched coordinate has `period` times the information, in one of `period` steps."""
     for period in (1, 3, 12):
         nats = float(Sign(period).kl(np.array(1e-3))) * math.log(2)
         assert nats / period / 0.5e-6 == pytest.approx(1, rel=1e-3)
@@ -179,15 +179,15 @@ def test_sign_information_does_not_depend_on_the_period() -> None:
 
 @pytest.mark.parametrize("channel", [c for c in LOCATION if c.certified], ids=str)
 def test_slope_is_the_supremum_of_the_potentials(channel: LocationChannel) -> None:
-    """|φ'| never exceeds L, comes within 0.1 % of it, and L ≥ 1, the least that unit variance allows."""
+    """|φ'| never exceeds L and comes within 0.1 % of it; L ≥ 1, which is the least for unit variance."""
     z = np.linspace(-12, 12, 100_001)
     steepest = np.abs(np.diff(channel.potential(z)) / np.diff(z)).max()
     assert 0.999 * channel.slope < steepest < channel.slope * (1 + 1e-9)
     assert channel.slope >= 1
 
 
-def test_gaussian_has_no_certificate() -> None:
-    """An unbounded score has no ε, and the channel refuses to state one."""
+def test_only_the_gaussian_has_no_certificate() -> None:
+    """An unbounded score has no ε, so `require_certified` raises."""
     assert not Gaussian().certified
     assert math.isinf(Gaussian().slope)
     with refused("gaussian", kind=NoCertificateError):
@@ -198,7 +198,7 @@ def test_gaussian_has_no_certificate() -> None:
 
 
 @pytest.mark.parametrize("k", [0.0, -1.0, math.nan, math.inf])
-def test_huber_refuses_bad_corners(k: float) -> None:
+def test_huber_refuses_invalid_corners(k: float) -> None:
     with refused("k"):
         Huber(k)
 
@@ -212,8 +212,8 @@ alphas = st.builds(Fraction, st.integers(1, 40), st.integers(1, 20)).filter(lamb
 
 @bounded
 @given(channels, gains, alphas)
-def test_stated_epsilon_is_just_below_the_real_one(channel: Channel, gain: float, alpha: Fraction) -> None:
-    """ε ≤ 2α·L·√ΔSNR·Δ + η with Δ = 2, and within 1/128 of it, but where S is at its cap (then: one unit)."""
+def test_stated_epsilon_is_just_below_the_real_epsilon(channel: Channel, gain: float, alpha: Fraction) -> None:
+    """ε ≤ 2α·L·√ΔSNR·Δ + η with Δ = 2, and within 1/128 of it, or within one unit if S is at its cap."""
     arithmetic = Arithmetic(channel, gain, alpha)
     real = 2 * float(alpha) * channel.slope * math.sqrt(gain) * 2
     cap = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(alpha)))
@@ -231,8 +231,8 @@ def test_stated_epsilon_is_just_below_the_real_one(channel: Channel, gain: float
 @given(channels, gains, alphas)
 @example(Sign(1), 1e-7, Fraction(8))
 @example(Laplace(), 1e-7, Fraction(1))
-def test_scale_is_the_smallest_that_is_fine_enough(channel: Channel, gain: float, alpha: Fraction) -> None:
-    """A(1) ≥ 128 unless S is at its cap, below the largest level, and half of it would be too coarse."""
+def test_the_scale_is_the_smallest_that_is_fine_enough(channel: Channel, gain: float, alpha: Fraction) -> None:
+    """128 ≤ A(1) < 1024 unless S is at its cap, and half of the real level would be below 128."""
     arithmetic = Arithmetic(channel, gain, alpha)
     level = float(alpha) * channel.slope * math.sqrt(gain) / math.log(2) * 2.0**arithmetic.fraction_bits
     assume(abs(level - MIN_LEVEL) > 1e-9)
@@ -246,13 +246,13 @@ def test_scale_is_the_smallest_that_is_fine_enough(channel: Channel, gain: float
 
 
 @pytest.mark.parametrize(("channel", "gain"), [(Laplace(), 0.9609060278364026), (Sign(1), 1.921812055672805)], ids=str)
-def test_scale_at_a_power_of_two(channel: Channel, gain: float) -> None:
-    """A(1) ≥ 128 also where the real level lies a rounding error below 128."""
+def test_the_scale_is_fine_enough_at_a_power_of_two(channel: Channel, gain: float) -> None:
+    """A(1) ≥ 128 even if the real level is a rounding error below 128."""
     assert Arithmetic(channel, gain).level_of_one >= MIN_LEVEL
 
 
-def test_pinned_arithmetic() -> None:
-    """S, A(1) and ε of a step are part of what a file promises."""
+def test_integers_of_steps_are_pinned() -> None:
+    """The certificate of a file follows from S, A(1) and ε of each step."""
     got = [
         (a.fraction_bits, a.level_of_one, round(selection_epsilon(a), 9))
         for a in (Arithmetic(Laplace(), 0.01, Fraction(2)), Arithmetic(Sign(3), 0.03), Arithmetic(Huber(), 1e-5))
@@ -262,10 +262,10 @@ def test_pinned_arithmetic() -> None:
 
 @bounded
 @given(channels, gains, alphas, st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.lists(st.floats(-3, 3)))
-def test_levels_centres_and_shifts(
+def test_levels_centres_and_shifts_follow_their_definitions(
     channel: Channel, gain: float, alpha: Fraction, x: list[float], public: list[float]
 ) -> None:
-    """A truncates towards zero, is odd and rises; c rounds and is clamped; |m| stays within the limit."""
+    """A truncates towards zero, is odd and rises; c is rounded and clamped; |m| stays within the limit."""
     arithmetic = Arithmetic(channel, gain, alpha)
     top = arithmetic.level_of_one
     values = np.array(sorted([-1.0, *x, 1.0]))
@@ -288,26 +288,26 @@ def test_levels_centres_and_shifts(
 
 @pytest.mark.parametrize("channel", CERTIFIED, ids=str)
 def test_no_pixel_value_moves_more_than_the_sensitivity(channel: Channel) -> None:
-    """Over all pairs of the 256 pixel values, the shift moves by the sensitivity at most, and by all of it once."""
+    """Over all pairs of the 256 pixel values, the largest move of the shift is the sensitivity."""
     arithmetic = Arithmetic(channel, 0.02, Fraction(3, 2))
     shifts = arithmetic.shifts(np.linspace(-1, 1, 256), np.full(256, 0.37)).astype(np.int64)
     assert np.abs(shifts[:, None] - shifts[None]).max() == arithmetic.sensitivity
 
 
 @pytest.mark.parametrize("gain", [0.0, -1.0, math.nan, math.inf, -math.inf])
-def test_arithmetic_refuses_bad_gains(gain: float) -> None:
+def test_invalid_gains_are_refused(gain: float) -> None:
     with refused("snr_gain"):
         Arithmetic(Laplace(), gain)
 
 
-def test_arithmetic_refuses_steps_that_are_too_large() -> None:
-    """The remedy is named: smaller steps."""
+def test_steps_that_are_too_large_are_refused() -> None:
+    """The remedy names smaller steps."""
     with refused("snr_gain", remedy="smaller"):
         Arithmetic(Laplace(), 1e9)
 
 
 @pytest.mark.parametrize("alpha", [Fraction(0), Fraction(-1), Fraction(-1, 1000)])
-def test_arithmetic_refuses_bad_orders(alpha: Fraction) -> None:
+def test_invalid_alphas_are_refused(alpha: Fraction) -> None:
     with refused("alpha"):
         Arithmetic(Laplace(), 1.0, alpha)
 
@@ -317,15 +317,15 @@ def test_arithmetic_refuses_bad_orders(alpha: Fraction) -> None:
     [(1.0, math.inf), (1.0, math.nan), (1.0, Fraction(1, 10**400)), (1e-12, Fraction(1 << 20))],
     ids=["infinite", "nan", "vanishing", "beyond the tables"],
 )
-def test_arithmetic_refuses_orders_it_cannot_hold(gain: float, alpha: Fraction) -> None:
-    """α = ∞ has no ε and must be refused by name; so must an α for which no scale S ≥ 0 is left."""
+def test_alphas_without_a_scale_are_refused(gain: float, alpha: Fraction) -> None:
+    """α = ∞ has no ε, and for a very large α no scale S ≥ 0 is left."""
     with refused("alpha"):
         Arithmetic(Laplace(), gain, alpha).law.score(np.zeros(1, np.uint16), np.zeros(1, np.int32))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1.0 + 1e-12, -1.5, 255.0])
 def test_private_values_outside_the_range_are_refused(bad: float) -> None:
-    """NaN and anything outside [−1, 1] never become a level; the message does not repeat the private value."""
+    """NaN and values outside [−1, 1] raise, and the message does not contain the private value."""
     arithmetic = Arithmetic(Sign(), 0.1)
     with refused("x", "values") as error:
         arithmetic.levels(np.array([0.0, bad, 1.0]))
@@ -336,16 +336,16 @@ def test_private_values_outside_the_range_are_refused(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_predictions_that_are_not_finite_count_as_zero(bad: float) -> None:
-    """An encoder that failed on a transcript, and was run again, would release what is conditioned on not failing."""
-    found = Arithmetic(Sign(), 0.1).centres(np.array([0.25, bad, -0.25]))
-    assert found.tolist() == Arithmetic(Sign(), 0.1).centres(np.array([0.25, 0.0, -0.25])).tolist()
+    """If the encoder failed and were run again, its file would be conditioned on not failing."""
+    centres = Arithmetic(Sign(), 0.1).centres(np.array([0.25, bad, -0.25]))
+    assert centres.tolist() == Arithmetic(Sign(), 0.1).centres(np.array([0.25, 0.0, -0.25])).tolist()
 
 
 # --- periods ---
 
 
 @pytest.mark.parametrize("period", [0, -1, 1.0, "3"])
-def test_sign_refuses_bad_periods(period: int) -> None:
+def test_invalid_periods_of_the_sign_channel_are_refused(period: int) -> None:
     with refused("period"):
         Sign(period)
 

@@ -1,4 +1,4 @@
-"""Clipped shifts: what a coordinate can move them by, how many digits they have, and what is no number counts as 0."""
+"""Clipped shifts: their sensitivity, their scale, and predictions that are not finite and count as 0."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def clipped(tilt: float, width: float, alpha: Fraction = Fraction(1)) -> Arithme
     return Arithmetic(Sign(12), 0.01, alpha, Clip(tilt, width))
 
 
-def predictions(own: Arithmetic, seed: int) -> NDArray[np.float64]:
-    """Many public predictions: everywhere, far outside, at the ends, and such as are no numbers."""
+def predictions(step: Arithmetic, seed: int) -> NDArray[np.float64]:
+    """Return many public predictions: random ones, both ends, values far outside, NaN and infinities."""
     generator = np.random.default_rng(seed)
     ends = np.array([-1.0, 0.0, 1.0, 7.0, -1e30, *NOT_NUMBERS])
-    edges = (own.level_of_one - own.limit) / own.unit
+    edges = (step.level_of_one - step.limit) / step.unit
     return np.concatenate([ends, [edges, -edges], generator.uniform(-1.2, 1.2, 120)])
 
 
@@ -57,19 +57,19 @@ def predictions(own: Arithmetic, seed: int) -> NDArray[np.float64]:
 def test_no_pixel_moves_a_shift_further_than_its_sensitivity(
     tilt: float, width: float, alpha: Fraction, seed: int
 ) -> None:
-    """D = min(2A(1), 2M), over all 256 values and many centres: reached at mid-grey, and never exceeded."""
-    own = clipped(tilt, width, alpha)
-    assert own.largest_shift is not None
-    assert own.sensitivity == min(2 * own.level_of_one, 2 * own.largest_shift)
+    """Over all 256 values and many centres, shifts move by at most D = min(2A(1), 2M), and by D at mid-grey."""
+    step = clipped(tilt, width, alpha)
+    assert step.largest_shift is not None
+    assert step.sensitivity == min(2 * step.level_of_one, 2 * step.largest_shift)
     spreads = []
-    for x_hat in predictions(own, seed):
-        shifts = own.shifts(SIGNAL_OF_PIXEL, np.full(256, x_hat)).astype(np.int64)
-        assert np.abs(shifts).max() <= own.limit <= own.largest_shift
+    for x_hat in predictions(step, seed):
+        shifts = step.shifts(SIGNAL_OF_PIXEL, np.full(256, x_hat)).astype(np.int64)
+        assert np.abs(shifts).max() <= step.limit <= step.largest_shift
         assert (np.diff(shifts) >= 0).all()
         spreads.append(int(shifts.max() - shifts.min()))
-    assert max(spreads) == own.sensitivity
-    at_grey = own.shifts(SIGNAL_OF_PIXEL, np.zeros(256))
-    assert int(at_grey.max()) - int(at_grey.min()) == own.sensitivity
+    assert max(spreads) == step.sensitivity
+    at_grey = step.shifts(SIGNAL_OF_PIXEL, np.zeros(256))
+    assert int(at_grey.max()) - int(at_grey.min()) == step.sensitivity
 
 
 @bounded
@@ -78,55 +78,53 @@ def test_no_pixel_moves_a_shift_further_than_its_sensitivity(
 @example(float32(2e-3), 1.0, Fraction(1))
 @example(float32(2e-3), 1.0, Fraction(2))
 @example(19.0, 0.001, Fraction(1))
-def test_the_clip_has_digits_enough_and_is_never_above_its_real_number(
-    tilt: float, width: float, alpha: Fraction
-) -> None:
-    """512 ≤ M < 1024 wherever the tables allow it, S being the smallest such; M and A(1) are real numbers, cut off."""
-    own = clipped(tilt, width, alpha)
+def test_the_scale_of_a_clip_is_fine_enough_and_rounds_down(tilt: float, width: float, alpha: Fraction) -> None:
+    """S is the smallest value with 512 ≤ M < 1024, if the tables allow it; M and A(1) are truncated real numbers."""
+    step = clipped(tilt, width, alpha)
     cap = selection.MAX_FRACTION_BITS - max(0, math.ceil(math.log2(alpha)))
     with mpmath.workdps(60):
         bits = mpmath.mpf(alpha.numerator) / alpha.denominator * mpmath.mpf(tilt) / mpmath.log(2)
-        largest = bits * 2**own.fraction_bits
+        largest = bits * 2**step.fraction_bits
         slope = largest / mpmath.mpf(width)
-        assert own.largest_shift is not None
-        assert largest - 1 < own.largest_shift <= largest
-        assert slope - 1 < own.level_of_one <= slope
-        assert own.largest_shift < MAX_LEVEL
-        assert own.largest_shift >= MIN_CLIP or own.fraction_bits == cap
-        assert own.fraction_bits == 0 or largest / 2 < MIN_CLIP
-    assert 0 <= own.fraction_bits <= cap
+        assert step.largest_shift is not None
+        assert largest - 1 < step.largest_shift <= largest
+        assert slope - 1 < step.level_of_one <= slope
+        assert step.largest_shift < MAX_LEVEL
+        assert step.largest_shift >= MIN_CLIP or step.fraction_bits == cap
+        assert step.fraction_bits == 0 or largest / 2 < MIN_CLIP
+    assert 0 <= step.fraction_bits <= cap
     assert MIN_CLIP == 512
     assert MAX_LEVEL == 1024
 
 
-def test_pinned_integers_of_clipped_steps() -> None:
-    """S, M, A(1) and D are part of what a file promises."""
+def test_integers_of_clipped_steps_are_pinned() -> None:
+    """The certificate of a file follows from S, M, A(1) and D."""
     steps = (clipped(2.0, 0.25), clipped(0.25, 0.5), clipped(0.25, 2.0), clipped(4.0, 0.0625, Fraction(2)))
-    found = [(one.fraction_bits, one.largest_shift, one.level_of_one, one.sensitivity) for one in steps]
+    integers = [(step.fraction_bits, step.largest_shift, step.level_of_one, step.sensitivity) for step in steps]
     # V/ln 2 = 2.8854, 0.36067 and (α = 2) 11.5416 bits, times 2^S: 738.66, 738.66, 738.66; A(1) is M over the width.
-    assert found == [(8, 738, 2954, 1476), (11, 738, 1477, 1476), (11, 738, 369, 738), (6, 738, 11818, 1476)]
+    assert integers == [(8, 738, 2954, 1476), (11, 738, 1477, 1476), (11, 738, 369, 738), (6, 738, 11818, 1476)]
 
 
-def test_without_a_clip_nothing_has_changed() -> None:
-    own = Arithmetic(Sign(3), 0.03)
-    assert (own.largest_shift, own.clip) == (None, None)
-    assert own.limit == own.sensitivity == 2 * own.level_of_one
+def test_a_step_without_a_clip_leaves_shifts_as_they_are() -> None:
+    step = Arithmetic(Sign(3), 0.03)
+    assert (step.largest_shift, step.clip) == (None, None)
+    assert step.limit == step.sensitivity == 2 * step.level_of_one
     shifts = np.array([-5000, 3, 5000], np.int32)
-    assert own.clipped(shifts).tolist() == shifts.tolist()
+    assert step.clipped(shifts).tolist() == shifts.tolist()
 
 
 @bounded
 @given(tilts, widths, st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.lists(st.floats(-2, 2), min_size=1))
 def test_shifts_are_clipped_differences(tilt: float, width: float, x: list[float], public: list[float]) -> None:
-    own = clipped(tilt, width)
+    step = clipped(tilt, width)
     values, x_hat = np.array(x), np.resize(np.array(public), len(x))
-    exact = own.levels(values).astype(int) - own.centres(x_hat)
-    most = own.largest_shift or 0
-    assert own.shifts(values, x_hat).tolist() == [max(-most, min(most, one)) for one in exact.tolist()]
-    assert own.shifts(values, x_hat).dtype == np.int32
-    tensor = own.clipped(torch.tensor(exact.astype(np.int32)))
+    exact = step.levels(values).astype(int) - step.centres(x_hat)
+    most = step.largest_shift or 0
+    assert step.shifts(values, x_hat).tolist() == [max(-most, min(most, shift)) for shift in exact.tolist()]
+    assert step.shifts(values, x_hat).dtype == np.int32
+    tensor = step.clipped(torch.tensor(exact.astype(np.int32)))
     assert tensor.dtype == torch.int32
-    assert tensor.tolist() == own.shifts(values, x_hat).tolist()
+    assert tensor.tolist() == step.shifts(values, x_hat).tolist()
 
 
 @bounded
@@ -135,25 +133,23 @@ def test_shifts_are_clipped_differences(tilt: float, width: float, x: list[float
     widths,
     st.lists(st.one_of(st.floats(-1.5, 1.5, width=32), st.floats(width=32)), min_size=1, max_size=40),
 )
-def test_both_paths_have_the_same_centres_and_what_is_no_number_is_zero(
-    tilt: float, width: float, public: list[float]
-) -> None:
-    """NumPy's on the host and torch's where the prediction lies; halves are rounded alike."""
-    own = clipped(tilt, width)
-    halves = (np.arange(-4, 4) + 0.5) / own.unit
+def test_numpy_and_torch_have_the_same_centres(tilt: float, width: float, public: list[float]) -> None:
+    """NumPy on the host and torch on the device of the prediction round halves alike."""
+    step = clipped(tilt, width)
+    halves = (np.arange(-4, 4) + 0.5) / step.unit
     x_hat = np.array([*public, *halves, *NOT_NUMBERS], np.float32)
     private = np.arange(len(x_hat)).astype(np.int32)
-    layout: Any = SimpleNamespace(arithmetic=own)
-    host, other = own.centres(x_hat), private - _minus(private, layout, torch.from_numpy(x_hat)).numpy()
+    layout: Any = SimpleNamespace(arithmetic=step)
+    host, other = step.centres(x_hat), private - _minus(private, layout, torch.from_numpy(x_hat)).numpy()
     assert other.tolist() == host.tolist()
     assert host[~np.isfinite(x_hat)].tolist() == [0] * int((~np.isfinite(x_hat)).sum())
-    assert np.abs(host).max() <= own.level_of_one
-    inside = np.abs(own.unit * x_hat.astype(np.float64)) <= own.level_of_one
-    assert (np.abs(host - own.unit * x_hat.astype(np.float64))[inside] <= 0.5).all()
+    assert np.abs(host).max() <= step.level_of_one
+    inside = np.abs(step.unit * x_hat.astype(np.float64)) <= step.level_of_one
+    assert (np.abs(host - step.unit * x_hat.astype(np.float64))[inside] <= 0.5).all()
 
 
 @pytest.mark.parametrize(
-    ("tilt", "width", "word"),
+    ("tilt", "width", "argument"),
     [
         (0.0, 1.0, "clip"),
         (-1.0, 1.0, "clip"),
@@ -168,22 +164,22 @@ def test_both_paths_have_the_same_centres_and_what_is_no_number_is_zero(
         (1.0, 1e9, "tilt"),
     ],
 )
-def test_clips_that_cannot_be(tilt: float, width: float, word: str) -> None:
-    with refused(word):
+def test_impossible_clips_are_refused(tilt: float, width: float, argument: str) -> None:
+    with refused(argument):
         clipped(tilt, width)
 
 
 @bounded
 @given(tilts, st.floats(math.log(1e-8), math.log(1e-3)).map(lambda v: float32(math.exp(v))))
 def test_slopes_stay_within_32_bits(tilt: float, width: float) -> None:
-    """Differences of levels do not overflow, however narrow a clip is."""
+    """Differences of levels do not overflow for the narrowest clips."""
     try:
-        own = clipped(tilt, width)
+        step = clipped(tilt, width)
     except DippError as error:
         assume(str(error).startswith("clip"))
         return
-    assert own.level_of_one < MAX_SLOPE
+    assert step.level_of_one < MAX_SLOPE
     for x_hat in (-1.0, 1.0):
-        exact = own.levels(SIGNAL_OF_PIXEL).astype(np.int64) - int(own.centres(np.array([x_hat]))[0])
-        most = own.largest_shift or 0
-        assert own.shifts(SIGNAL_OF_PIXEL, np.full(256, x_hat)).tolist() == np.clip(exact, -most, most).tolist()
+        exact = step.levels(SIGNAL_OF_PIXEL).astype(np.int64) - int(step.centres(np.array([x_hat]))[0])
+        most = step.largest_shift or 0
+        assert step.shifts(SIGNAL_OF_PIXEL, np.full(256, x_hat)).tolist() == np.clip(exact, -most, most).tolist()

@@ -22,7 +22,7 @@ from dipp.core.selection import MAX_CANDIDATES
 
 @st.composite
 def small_weights(draw: st.DrawFn) -> Weights:
-    """Few candidates of small weights: W is small enough to try every R."""
+    """Draw weights of few candidates whose W is small enough to try every R."""
     candidates = draw(st.integers(2, 12))
     light = draw(st.integers(1, 5))
     return Weights(candidates, draw(st.integers(1, candidates - 1)), light + draw(st.integers(0, 9)), light)
@@ -40,8 +40,8 @@ def law_of(weights: Weights, best: NDArray[np.int64]) -> list[Fraction]:
 
 
 @given(small_weights(), st.data())
-def test_the_law_under_any_scores(weights: Weights, data: st.DataObject) -> None:
-    """Each probability is a/W in T and b/W outside, whatever the scores: so two inputs differ by at most a/b."""
+def test_the_law_is_the_same_for_any_scores(weights: Weights, data: st.DataObject) -> None:
+    """For any scores, each probability is a/W in T and b/W outside, so two inputs differ by at most a/b."""
     row = data.draw(st.lists(SCORES, min_size=weights.candidates, max_size=weights.candidates))
     (best,) = best_of(np.array([row], np.float32), weights.best)
     assert len(set(best.tolist())) == weights.best
@@ -51,18 +51,18 @@ def test_the_law_under_any_scores(weights: Weights, data: st.DataObject) -> None
 
 
 @given(small_weights(), st.data())
-def test_shares_are_in_a_row(weights: Weights, data: st.DataObject) -> None:
-    """R < m·a takes element ⌊R/a⌋ of T, any other element ⌊(R − m·a)/b⌋ of the rest: each boundary is exact."""
+def test_private_integers_are_assigned_in_order(weights: Weights, data: st.DataObject) -> None:
+    """R < m·a gives element ⌊R/a⌋ of T, and any other R element ⌊(R − m·a)/b⌋ of the rest."""
     members = data.draw(st.sets(st.integers(0, weights.candidates - 1), min_size=weights.best, max_size=weights.best))
     inside, outside = sorted(members), sorted(set(range(weights.candidates)) - members)
     expected = [k for k in inside for _ in range(weights.heavy)] + [k for k in outside for _ in range(weights.light)]
     drawn = np.arange(weights.total, dtype=np.uint64)
-    found = weights.index_at(drawn, np.repeat(np.array([inside]), weights.total, axis=0))
-    assert found.tolist() == expected
+    indices = weights.index_at(drawn, np.repeat(np.array([inside]), weights.total, axis=0))
+    assert indices.tolist() == expected
 
 
-def test_the_edges_of_large_weights() -> None:
-    """Integers of 62 bits are divided exactly, where floats would not be."""
+def test_large_weights_are_divided_exactly() -> None:
+    """Integers of 62 bits are divided exactly, which floats could not do."""
     weights = Weights(1000, 3, (1 << 60) - 7, (1 << 41) + 1)
     heavy = 3 * weights.heavy
     drawn = np.array([0, weights.heavy - 1, weights.heavy, heavy - 1, heavy, weights.total - 1], np.uint64)
@@ -78,31 +78,31 @@ def test_the_edges_of_large_weights() -> None:
     ),
     st.data(),
 )
-def test_every_set_has_m_members(scores: NDArray[Any], data: st.DataObject) -> None:
-    """The best are the first of a stable sort from the largest: numbers first, the lower index of equal ones first."""
+def test_best_of_returns_m_indices_for_any_scores(scores: NDArray[Any], data: st.DataObject) -> None:
+    """The best are the first of a stable descending sort in which NaN counts as −∞."""
     best = data.draw(st.integers(1, scores.shape[1]))
-    found = best_of(scores, best)
-    assert found.dtype == np.int64
-    assert found.shape == (len(scores), best)
+    members = best_of(scores, best)
+    assert members.dtype == np.int64
+    assert members.shape == (len(scores), best)
     clean = np.where(np.isnan(scores), -np.inf, scores)
-    assert (found == np.sort(np.argsort(-clean, axis=1, kind="stable")[:, :best], axis=1)).all()
-    for row, expected in zip(scores, found, strict=True):  # other rows have no part in a row
+    assert (members == np.sort(np.argsort(-clean, axis=1, kind="stable")[:, :best], axis=1)).all()
+    for row, expected in zip(scores, members, strict=True):  # a row does not depend on other rows
         assert (best_of(row[None], best) == expected).all()
 
 
 @pytest.mark.parametrize("score", HOSTILE)
-def test_sets_of_constant_scores(score: float) -> None:
+def test_equal_scores_give_the_lowest_indices(score: float) -> None:
     assert best_of(np.full((3, 64), score, np.float32), 16).tolist() == [list(range(16))] * 3
 
 
-def test_sets_of_integer_scores() -> None:
+def test_best_of_takes_integer_scores() -> None:
     scores = np.array([[1, 1 << 30, -5, (1 << 30) - 1, 1]], np.int32)
     assert best_of(scores, 2).tolist() == [[1, 3]]
     assert best_of(scores, 3).tolist() == [[0, 1, 3]]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, *words: int) -> list[int]:
-    """Let the private bytes be these words, in order; return the list of how many bytes each call asked for."""
+    """Make these words the private bytes, in order; return a list that collects the size of each request."""
     rest, asked = list(words), []
 
     def given_bytes(count: int) -> bytes:
@@ -114,7 +114,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *words: int) -> list[int]:
 
 
 def test_one_private_integer_for_each_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No R is shared by two units: each reads eight bytes of its own, and a rejected one is drawn anew."""
+    """Each unit reads eight bytes of its own, and only a rejected integer is drawn again."""
     weights = Weights(4, 1, 3, 1)
     asked = scripted(monkeypatch, 0, 3, (1 << 64) - 1, 5, 4)
     assert weights.draw(np.array([[2], [2], [2], [2]]), Tally()).tolist() == [2, 0, 1, 3]
@@ -122,7 +122,7 @@ def test_one_private_integer_for_each_unit(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_last_integers_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2^64 = 4 mod 6: the last four words would favour four values of R."""
+    """Accepting the last four words would favour four values of R, because 2^64 = 4 mod 6."""
     for word, calls in (((1 << 64) - 5, 1), ((1 << 64) - 4, 2), ((1 << 64) - 1, 2)):
         asked = scripted(monkeypatch, word, 0)
         Weights(4, 1, 3, 1).draw(np.array([[0]]), Tally())
@@ -130,23 +130,23 @@ def test_the_last_integers_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_draws_follow_the_law() -> None:
-    """From the system's generator, with a chance of a false alarm of about one in a billion."""
+    """Draws from the system's generator have the stated frequencies; the false-alarm rate is about 1e-9."""
     weights, count = Weights(5, 2, 6, 1), 60_000
-    found = np.bincount(weights.draw(np.repeat([[1, 4]], count, axis=0), Tally()), minlength=5) / count
+    observed = np.bincount(weights.draw(np.repeat([[1, 4]], count, axis=0), Tally()), minlength=5) / count
     expected = np.array([1, 6, 1, 1, 6]) / weights.total
-    assert (np.abs(found - expected) < 6.2 * np.sqrt(expected / count)).all()
+    assert (np.abs(observed - expected) < 6.2 * np.sqrt(expected / count)).all()
 
 
 @pytest.mark.parametrize(
     "best", [[[0]], [[1, 1]], [[2, 1]], [[-1, 1]], [[1, 4]], [[0, 1, 2]], [0, 1]], ids=lambda value: str(value)
 )
-def test_sets_that_are_none(best: list[Any]) -> None:
+def test_invalid_sets_are_refused(best: list[Any]) -> None:
     with refused("best", "indices"):
         Weights(4, 2, 3, 1).draw(np.array(best), Tally())
 
 
 @pytest.mark.parametrize(
-    ("numbers", "said"),
+    ("numbers", "tokens"),
     [
         ((1, 1, 2, 1), ("candidates", "4194304")),
         ((MAX_CANDIDATES + 1, 1, 2, 1), ("candidates",)),
@@ -159,14 +159,14 @@ def test_sets_that_are_none(best: list[Any]) -> None:
         ((4, 1, MAX_TOTAL, 1), ("weights",)),
     ],
 )
-def test_weights_that_are_impossible(numbers: tuple[Any, ...], said: tuple[str, ...]) -> None:
-    with refused(*said):
+def test_impossible_weights_are_refused(numbers: tuple[Any, ...], tokens: tuple[str, ...]) -> None:
+    with refused(*tokens):
         Weights(*numbers)
 
 
 @given(st.integers(1, 1 << 40), st.integers(0, 1 << 40), st.integers(1, 300))
 def test_epsilon_is_rounded_up(light: int, more: int, steps: int) -> None:
-    """By enough that sums of it, rounded to the nearest float, are no less than the exact sum; and by no more."""
+    """The float ε is at least the exact one, so are rounded sums of it, and the excess is below a relative 2^−49."""
     weights = Weights(64, 8, light + more, light)
     with localcontext(DECIMALS):
         exact = (Decimal(weights.heavy) / light).ln()
@@ -174,8 +174,8 @@ def test_epsilon_is_rounded_up(light: int, more: int, steps: int) -> None:
         assert Decimal(math.fsum([weights.epsilon] * steps)) >= steps * exact
 
 
-def test_epsilon_against_fractions() -> None:
-    """A lower bound of e^ε by the first terms of its series, in exact fractions, is a/b or more."""
+def test_epsilon_is_at_least_the_logarithm_in_exact_fractions() -> None:
+    """The first terms of the series of e^ε, in exact fractions, already reach a/b."""
     for heavy in (2, 3, 20, 403):
         epsilon = Fraction(Weights(16, 2, heavy, 1).epsilon)
         series = sum(epsilon**k / math.factorial(k) for k in range(60))
@@ -184,7 +184,7 @@ def test_epsilon_against_fractions() -> None:
 
 
 def orders(weights: Weights, count: int = 20_000) -> Decimal:
-    """Return the largest D_α/α over many orders, in floats."""
+    """Return the largest D_α/α over many orders, computed in floats."""
     loss = math.log(weights.heavy / weights.light)
     inside = weights.differing * weights.heavy / weights.total
     outside = weights.differing * weights.light / weights.total
@@ -198,13 +198,13 @@ def orders(weights: Weights, count: int = 20_000) -> Decimal:
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 1 << 17), st.data())
 def test_rho_is_the_supremum(candidates: int, data: st.DataObject) -> None:
-    """At least what any order shows, and no more than the tolerance above the best of many."""
+    """ρ is at least D_α/α of every order, and above the largest of many orders by at most the tolerance."""
     best = data.draw(st.integers(1, min(candidates - 1, 64)))
     weights = Weights.within(candidates, best, data.draw(st.floats(0.01, 20)))
-    found, shown = Decimal(weights.rho), orders(weights)
+    rho, largest = Decimal(weights.rho), orders(weights)
     limit = Decimal(weights.differing * (weights.heavy - weights.light)) / weights.total * Decimal(weights.epsilon)
-    assert found >= shown * (1 - Decimal(10) ** -9)
-    assert found <= max(shown, limit) * (1 + TOLERANCE) * (1 + Decimal(10) ** -6)
+    assert rho >= largest * (1 - Decimal(10) ** -9)
+    assert rho <= max(largest, limit) * (1 + TOLERANCE) * (1 + Decimal(10) ** -6)
     assert weights.rho <= weights.epsilon * math.tanh(weights.epsilon / 2) * (1 + 1e-6)
 
 
@@ -212,7 +212,7 @@ def test_rho_is_the_supremum(candidates: int, data: st.DataObject) -> None:
     ("epsilon", "candidates", "best", "rho"),
     [(1, 64, 16, 0.300488), (8, 131_072, 1, 2.2059), (16, 131_072, 1, 15.767)],
 )
-def test_known_rho(epsilon: float, candidates: int, best: int, rho: float) -> None:
+def test_rho_of_known_weights(epsilon: float, candidates: int, best: int, rho: float) -> None:
     assert Weights.within(candidates, best, epsilon).rho == pytest.approx(rho, rel=1e-4)
 
 
@@ -226,14 +226,14 @@ def test_known_rho(epsilon: float, candidates: int, best: int, rho: float) -> No
     ],
 )
 def test_rho_of_extreme_weights(weights: Weights, rho: float) -> None:
-    """Cancellation and large exponents cost neither time nor digits; tiny ε have ρ = w·ε²/2."""
+    """Neither cancellation nor large exponents lose digits; a tiny ε has ρ = w·ε²/2."""
     assert weights.rho == pytest.approx(rho, rel=1e-3)
 
 
 @settings(deadline=None)
 @given(st.integers(2, 1 << 20), st.data())
 def test_weights_within_a_budget(candidates: int, data: st.DataObject) -> None:
-    """ε never exceeds what was asked for, and misses it by little."""
+    """ε is at most the budget, and below it by at most 2^−15."""
     best = data.draw(st.integers(1, min(candidates - 1, 1 << 10)))
     epsilon = data.draw(st.floats(0, 20))
     weights = Weights.within(candidates, best, epsilon)
@@ -241,7 +241,7 @@ def test_weights_within_a_budget(candidates: int, data: st.DataObject) -> None:
     assert weights.total <= MAX_TOTAL
 
 
-def test_weights_of_large_budgets() -> None:
+def test_budgets_up_to_the_largest_are_met() -> None:
     weights = Weights.within(1 << 17, 1, 40)
     assert 40 - 1e-13 < weights.epsilon <= 40
     assert weights.light == 16
@@ -252,7 +252,7 @@ def test_weights_of_large_budgets() -> None:
         Weights.within(1 << 17, 1 << 10, 40)
 
 
-def test_weights_are_terms() -> None:
+def test_weights_are_read_back_and_compared_as_terms() -> None:
     weights = Weights(64, 16, 7, 3)
     assert Weights.from_dict(weights.to_dict()) == weights
     assert weights.to_dict() == {"candidates": 64, "best": 16, "heavy": 7, "light": 3}

@@ -1,4 +1,4 @@
-"""The zeta law against exact decimals, the coder against its ideal length and another coder, and pinned bytes."""
+"""Entropy coding: weights against exact decimals, lengths against the ideal and another coder, and pinned bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOLDEN_VALUES = json.loads((GOLDEN / "entropy.json").read_text())
 
 @dataclass(frozen=True)
 class Weights:
-    """Any integer law: the coder must not care which."""
+    """An arbitrary integer law, because the coder must work with any."""
 
     weights: tuple[int, ...]
 
@@ -51,7 +51,7 @@ def information(models: Sequence[Model], indices: Sequence[int]) -> float:
 
 
 def laws(code: ZetaCode) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The exact zeta law in floats, and the integer one."""
+    """Return the probabilities of the exact zeta law, in floats, and those of its integer weights."""
     exact = np.arange(1, code.candidates + 1) ** -float(code.exponent)
     steps = np.array([code.interval(i)[1] for i in first_of_cells(code)], np.float64)
     sizes = np.diff([*first_of_cells(code), code.candidates])
@@ -59,7 +59,7 @@ def laws(code: ZetaCode) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 def first_of_cells(code: ZetaCode) -> list[int]:
-    """Where cells begin by the definition, written differently from the code: eighths of octaves."""
+    """Return the first index of each cell, from the definition: a cell is an eighth of an octave."""
     octaves = range((code.candidates - 1).bit_length() + 1)
     firsts = {(1 << j) + i * (1 << j) // min(1 << j, 8) - 1 for j in octaves for i in range(min(1 << j, 8))}
     return sorted(first for first in firsts if first < code.candidates)
@@ -82,7 +82,7 @@ def messages(draw: st.DrawFn, models: st.SearchStrategy[Model]) -> tuple[list[Mo
 
 @pytest.mark.parametrize("units", [1, 40, 54, 64, 67, 128, 255])
 @pytest.mark.parametrize("candidates", [1, 2, 17, 1000, (1 << 22) - 12345, 1 << 22])
-def test_weights_are_the_nearest_integers(candidates: int, units: int) -> None:
+def test_zeta_weights_are_the_nearest_integers(candidates: int, units: int) -> None:
     code = ZetaCode(candidates, Fraction(units, 64))
     firsts = first_of_cells(code)
     start = 0
@@ -99,14 +99,14 @@ def test_weights_are_the_nearest_integers(candidates: int, units: int) -> None:
 
 @pytest.mark.parametrize("units", [32, 54, 67, 70, 80, 96, 128])
 @pytest.mark.parametrize("candidates", [2, 16, 17, 1000, 65537, 1 << 18, 1 << 22])
-def test_loss_is_below_a_thousandth_of_a_bit(candidates: int, units: int) -> None:
+def test_integer_weights_cost_below_a_thousandth_of_a_bit(candidates: int, units: int) -> None:
     exact, coded = laws(ZetaCode(candidates, Fraction(units, 64)))
     assert coded.sum() == pytest.approx(1, abs=1e-12)
     loss = float(np.sum(exact * np.log2(exact / coded)))
     assert -1e-12 <= loss < (1e-3 if candidates > 16 else 1e-12)
 
 
-def test_largest_code_has_the_right_mass() -> None:
+def test_the_largest_zeta_code_has_the_right_mass() -> None:
     code = ZetaCode(1 << 40, Fraction(67, 64))
     s, few = 67 / 64, 1 << 20
     tail = ((few + 0.5) ** (1 - s) - (2.0**40 + 0.5) ** (1 - s)) / (s - 1)
@@ -118,7 +118,7 @@ def test_largest_code_has_the_right_mass() -> None:
 
 @given(zeta_codes, st.floats(0, 1, exclude_max=True))
 @settings(deadline=None, max_examples=200)
-def test_find_inverts_interval(code: ZetaCode, share: float) -> None:
+def test_find_is_the_inverse_of_interval(code: ZetaCode, share: float) -> None:
     target = int(Fraction(share) * code.total)
     index = code.find(target)
     start, weight = code.interval(index)
@@ -147,7 +147,7 @@ def test_round_trip_within_a_hundredth_of_a_bit_and_a_byte(message: tuple[list[M
     assert not payload.endswith(b"\0")
 
 
-def test_numpy_indices_are_as_good() -> None:
+def test_numpy_indices_give_the_same_bytes() -> None:
     code = ZetaCode(1 << 22, Fraction(54, 64))
     indices = np.array([0, 1, 4_000_000, (1 << 22) - 1], np.int32)
     assert encode((code, i) for i in indices) == encode((code, int(i)) for i in indices)
@@ -155,7 +155,7 @@ def test_numpy_indices_are_as_good() -> None:
 
 @pytest.mark.parametrize("turns", [0, 1, 7, 100, 1000])
 def test_carries_run_through_all_bytes(turns: int) -> None:
-    # The middle half again and again closes in on 1/2 = 0.7FFFFF…; then any quarter may be next to it.
+    # Taking the middle half repeatedly approaches 1/2 = 0.7FFFFF… in base 16; the last symbol is any of the three.
     model = Weights((1, 2, 1))
     for last in range(3):
         indices = [1] * turns + [last]
@@ -190,7 +190,7 @@ def test_mean_overhead_is_less_than_half_a_byte() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 20, 60, 1000])
-def test_as_short_as_another_range_coder(count: int) -> None:
+def test_payloads_are_as_short_as_those_of_another_coder(count: int) -> None:
     code = ZetaCode(1 << 10, Fraction(56, 64))
     weights = [code.interval(i)[1] for i in range(code.candidates)]
     model = constriction.stream.model.Categorical(np.array(weights) / code.total, perfect=False)
@@ -200,14 +200,14 @@ def test_as_short_as_another_range_coder(count: int) -> None:
     theirs.encode(np.array(indices, np.int32), model)
     ours = 8 * len(encode((code, i) for i in indices))
     bits = information([code] * count, indices)
-    # It codes the same law with 24-bit probabilities, and ends on a word of 32 bits.
+    # The other coder has 24-bit probabilities of the same law, and ends on a word of 32 bits.
     assert bits - 24 < theirs.num_bits() < bits * 1.001 + 64
     assert ours <= theirs.num_bits()
     assert bits - 24 < ours < bits + 8.01
 
 
 def still_valid(payload: bytes, models: list[Model]) -> list[int] | None:
-    """What a payload decodes to, checked; None if it is refused."""
+    """Return the indices of a payload after encoding them again; None if the payload is refused."""
     try:
         indices = decode(payload, models)
     except DippError:
@@ -233,9 +233,10 @@ def test_damage_is_refused_or_changes_the_indices(message: tuple[list[Model], li
         decode(payload + b"\0", models)
     damaged = [payload + b"\1", payload + bytes(100) + b"\1"]
     if payload:
-        at = data.draw(st.integers(0, len(payload) - 1))
+        position = data.draw(st.integers(0, len(payload) - 1))
         flip = data.draw(st.integers(1, 255))
-        damaged += [payload[:-1], payload[:at], payload[:at] + bytes([payload[at] ^ flip]) + payload[at + 1 :]]
+        changed = bytes([payload[position] ^ flip])
+        damaged += [payload[:-1], payload[:position], payload[:position] + changed + payload[position + 1 :]]
     for other in damaged:
         assert still_valid(other, models) != indices
 
@@ -275,7 +276,7 @@ def test_packing_is_the_concatenation_of_bits(widths: list[int], images: int, da
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint16, np.uint64])
-def test_packing_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: type[np.integer]) -> None:
+def test_packing_in_blocks_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch, dtype: type[np.integer]) -> None:
     code = FixedLength((3, 13, 1))
     indices = np.random.default_rng(3).integers(0, [8, 8192, 2], (1001, 3)).astype(dtype)
     whole = code.pack(indices)
@@ -304,13 +305,13 @@ def test_a_damaged_packing_is_refused() -> None:
     ("kl", "alpha", "units"),
     [(0, 2, 81), (0, 3, 99), (0, 100, 99), (2, 2, 75), (8, 2, 69), (16, 2, 67), (16, Fraction(3, 2), 67), (1e9, 2, 64)],
 )
-def test_paper_exponent(kl: float, alpha: int | Fraction, units: int) -> None:
+def test_the_exponent_of_the_paper(kl: float, alpha: int | Fraction, units: int) -> None:
     assert paper_exponent(kl, Fraction(alpha)) == Fraction(units, 64)
     length = kl + math.log2(3.56) / min((alpha - 1) / 2, 1)
     assert abs(float(paper_exponent(kl, Fraction(alpha))) - (1 + 1 / length)) <= 1 / 128
 
 
-def test_refitted_exponent_reads_the_table() -> None:
+def test_the_refitted_exponent_follows_its_table() -> None:
     for row, pad in enumerate(entropy.REFITTED_PADS):
         for column, kl in enumerate(entropy.REFITTED_KL):
             assert refitted_exponent(kl, 1 << (kl + pad)) == Fraction(entropy.REFITTED[row][column], 64)
@@ -319,12 +320,12 @@ def test_refitted_exponent_reads_the_table() -> None:
             assert near == round(0.8 * entropy.REFITTED[row][column] + 0.2 * following)
     assert refitted_exponent(16, 1 << 18) == refitted_exponent(16, (1 << 18) - 1) == refitted_exponent(16.0, 1)
     assert refitted_exponent(100, 1 << 22) == refitted_exponent(18, 1 << 20)
-    # More divergence makes the law flatter, more room steeper.
+    # A larger divergence makes the law flatter; a larger pad makes it steeper.
     assert (np.diff(entropy.REFITTED, axis=1) <= 0).all()
     assert (np.diff(entropy.REFITTED, axis=0) >= 0).all()
 
 
-def test_table_is_what_the_script_makes_of_real_selections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_refitted_table_fits_real_selections(monkeypatch: pytest.MonkeyPatch) -> None:
     script = benchmark("fit_zeta", monkeypatch)
     kl, pad, chunks = 4, 4, 600
     simulated = script.mean_log2_index(kl, 2000)[pad]
@@ -347,10 +348,10 @@ def test_table_is_what_the_script_makes_of_real_selections(monkeypatch: pytest.M
     assert abs(log2_index.mean() - simulated) < 5 * log2_index.std() / math.sqrt(chunks)
 
 
-# Pinned bytes, and bad arguments.
+# Pinned bytes, and invalid arguments.
 
 
-def test_golden() -> None:
+def test_golden_bytes_of_codes_and_packings() -> None:
     for entry in GOLDEN_VALUES["tables"]:
         code = ZetaCode(entry["candidates"], Fraction(entry["units"], 64))
         cells = ",".join(f"{i}:{code.interval(i)[0]}:{code.interval(i)[1]}" for i in first_of_cells(code))
@@ -380,38 +381,38 @@ def test_golden() -> None:
         (10, Fraction(4), "exponent"),
     ],
 )
-def test_bad_codes(candidates: int, exponent: Fraction, name: str) -> None:
+def test_invalid_zeta_codes_are_refused(candidates: int, exponent: Fraction, name: str) -> None:
     with refused(name):
         ZetaCode(candidates, exponent)
 
 
 @pytest.mark.parametrize("index", [-1, 10, 1 << 40])
-def test_bad_index(index: int) -> None:
+def test_an_index_out_of_range_is_refused(index: int) -> None:
     with refused("index"):
         encode([(ZetaCode(10, Fraction(1)), index)])
 
 
 @pytest.mark.parametrize("widths", [(), (0,), (5, 0), (-1,), (23,)])
-def test_bad_widths(widths: tuple[int, ...]) -> None:
+def test_invalid_widths_are_refused(widths: tuple[int, ...]) -> None:
     with refused("widths"):
         FixedLength(widths)
 
 
 @pytest.mark.parametrize("indices", [[[8, 0]], [[0, 4]], [[-1, 0]], [[1, 1, 1]], [1, 1], [[1.0, 1.0]]])
-def test_bad_indices(indices: list[Any]) -> None:
+def test_indices_that_do_not_fit_are_refused(indices: list[Any]) -> None:
     with refused("indices"):
         FixedLength((3, 2)).pack(np.array(indices))
 
 
 @pytest.mark.parametrize("kl", [-1.0, math.inf, math.nan])
-def test_bad_divergence(kl: float) -> None:
+def test_invalid_divergences_are_refused(kl: float) -> None:
     with refused("kl_bits"):
         paper_exponent(kl)
     with refused("kl_bits"):
         refitted_exponent(kl, 16)
 
 
-def test_bad_exponent_arguments() -> None:
+def test_invalid_arguments_of_exponents_are_refused() -> None:
     with refused("alpha"):
         paper_exponent(16, Fraction(1))
     with refused("candidates"):

@@ -1,4 +1,4 @@
-"""Integer laws: 1-Lipschitz in the shift without exception, and close to the real scores they stand for."""
+"""Integer laws: each score is 1-Lipschitz in the shift, and close to the real score."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = [(1e-5, Fraction(1)), (1e-3, Fraction(2)), (0.05, Fraction(1)), (1.0, Fr
 CERTIFIED: list[Channel] = [Laplace(), Logistic(), Huber(1.0), Huber(0.3), Sign(1), Sign(3)]
 POTENTIALS: list[LocationChannel] = [Logistic(), Huber(1.0), Huber(0.3), Huber(2.5)]
 CUBIC_ERROR = 9e-4
-"""Bits by which the cubic may miss the logarithm."""
+"""Largest error, in bits, of the cubic that approximates the logarithm."""
 
 certified = pytest.mark.parametrize("channel", CERTIFIED, ids=str)
 steps = pytest.mark.parametrize(("gain", "alpha"), STEPS, ids=str)
@@ -38,7 +38,7 @@ def units_per_nat(arithmetic: Arithmetic) -> float:
 
 
 def distinct_draws(law: IntegerLaw) -> tuple[NDArray[np.uint16], NDArray[Any]]:
-    """One draw for each value that the law makes of the 2^16, and for each draw the number of its value."""
+    """Return one draw for each distinct value of a law, and for each of the 2^16 draws the number of its value."""
     if isinstance(law, LaplaceLaw | PotentialLaw):
         _, first, number = np.unique(law.values, return_index=True, return_inverse=True)
         return first.astype(np.uint16), number
@@ -47,30 +47,30 @@ def distinct_draws(law: IntegerLaw) -> tuple[NDArray[np.uint16], NDArray[Any]]:
 
 
 def all_draws(law: IntegerLaw) -> NDArray[np.uint16]:
-    """All that one coordinate can draw: 2^16 draws, or two bits (repeated)."""
+    """Return every draw that a coordinate can have: the 2^16 draws, or the bits 0 and 1, repeated."""
     return DRAWS if law.group_size == 1 else DRAWS & np.uint16(1)
 
 
 def steepest(law: IntegerLaw) -> int:
-    """Largest move of a score, over ALL draws, as m goes through ALL of −limit … limit one by one."""
+    """Return the largest move of a score when m moves by 1, over ALL draws and ALL m in −limit … limit."""
     draws, number = distinct_draws(law)
     before, largest = law.score(draws, shift(-law.limit)), 0
     for m in range(1 - law.limit, law.limit + 1):
         after = law.score(draws, shift(m))
         largest = max(largest, int(np.abs(after - before).max()))
         before = after
-    for m in (-law.limit, -1, 0, 1, law.limit // 3, law.limit):  # the value is all that a draw matters by
+    for m in (-law.limit, -1, 0, 1, law.limit // 3, law.limit):  # the score depends on the draw by its value alone
         assert (law.score(all_draws(law), shift(m)) == law.score(draws, shift(m))[number]).all()
     return largest
 
 
-# --- what the certificate rests on ---
+# --- the Lipschitz property, on which certificates rest ---
 
 
 @certified
 @steps
 def test_scores_are_1_lipschitz(channel: Channel, gain: float, alpha: Fraction) -> None:
-    """Exhaustive: no draw's score moves by more than 1 when m moves by 1, and some move by exactly 1."""
+    """For every draw, the score moves by at most 1 when m moves by 1, and for some by exactly 1."""
     assert steepest(Arithmetic(channel, gain, alpha).law) == 1
 
 
@@ -89,8 +89,8 @@ def test_laplace_scores_are_1_lipschitz_at_the_largest_limit() -> None:
     ],
     ids=str,
 )
-def test_scores_are_1_lipschitz_for_unlucky_orders(channel: Channel, alpha: Fraction) -> None:
-    """No α may be unlucky: the certificate holds for all, so the knots must be held to 2^h by integers."""
+def test_scores_are_1_lipschitz_where_rounding_could_exceed_it(channel: Channel, alpha: Fraction) -> None:
+    """For these α, rounding alone would let a rise between knots exceed 2^h, so integers must limit it."""
     law = Arithmetic(channel, 1e-4, alpha).law
     assert isinstance(law, PotentialLaw)
     assert np.diff(law.knots).max() <= 1 << law.knot_bits
@@ -100,7 +100,7 @@ def test_scores_are_1_lipschitz_for_unlucky_orders(channel: Channel, alpha: Frac
 @certified
 @steps
 def test_scores_vanish_without_a_shift_and_keep_their_bound(channel: Channel, gain: float, alpha: Fraction) -> None:
-    """Score 0 at m = 0; |score| ≤ |m| ≤ bound for all draws."""
+    """The score is 0 at m = 0, and |score| ≤ |m| ≤ bound for all draws."""
     law = Arithmetic(channel, gain, alpha).law
     assert law.bound >= law.limit
     assert not law.score(all_draws(law), shift(0)).any()
@@ -112,7 +112,7 @@ def test_scores_vanish_without_a_shift_and_keep_their_bound(channel: Channel, ga
 
 @pytest.mark.parametrize("gain", [1e-5, 0.05, 30.0])
 def test_gaussian_scores_keep_their_bound_but_are_not_lipschitz(gain: float) -> None:
-    """The bound guards the sums; the missing Lipschitz constant is why there is no certificate."""
+    """Their bound protects sums from overflow, but without a Lipschitz constant of 1 there is no certificate."""
     law = Arithmetic(Gaussian(), gain).law
     assert steepest(law) > 1
     largest = max(int(np.abs(law.score(DRAWS, shift(m))).max()) for m in (-law.limit, law.limit))
@@ -121,8 +121,8 @@ def test_gaussian_scores_keep_their_bound_but_are_not_lipschitz(gain: float) -> 
 
 
 @certified
-def test_elementwise_shifts(channel: Channel) -> None:
-    """Arrays of draws and shifts are scored element by element."""
+def test_shifts_are_scored_elementwise(channel: Channel) -> None:
+    """Arrays of draws and shifts have the scores of their elements."""
     law = Arithmetic(channel, 0.05).law
     draws = all_draws(law)[::4096]
     shifts = np.linspace(-law.limit, law.limit, len(draws)).astype(np.int32)
@@ -138,7 +138,7 @@ def test_elementwise_shifts(channel: Channel) -> None:
     ("gain", "alpha"), [(1e-4, Fraction(1)), (0.05, Fraction(2)), (1.0, Fraction(3, 2)), (30.0, Fraction(1))]
 )
 def test_scores_are_the_log_ratios_in_units(channel: LocationChannel, gain: float, alpha: Fraction) -> None:
-    """Score ≈ α·(φ(z) − φ(z − μ))/ln 2·2^S for all draws: within rounding, interpolation and the cubic's error."""
+    """Score ≈ α·(φ(z) − φ(z − μ))/ln 2·2^S for all draws, within rounding, interpolation and the error of the cubic."""
     arithmetic = Arithmetic(channel, gain, alpha)
     law, per_nat = arithmetic.law, units_per_nat(arithmetic)
     if isinstance(law, PotentialLaw):
@@ -157,7 +157,7 @@ def test_scores_are_the_log_ratios_in_units(channel: LocationChannel, gain: floa
 @pytest.mark.parametrize("channel", [Laplace(), Gaussian(), *POTENTIALS, Sign(1), Sign(3)], ids=str)
 @pytest.mark.parametrize("gain", [1e-3, 0.05, 1.0])
 def test_selecting_by_the_scores_has_the_stated_divergence(channel: Channel, gain: float) -> None:
-    """q ∝ 2^(score/2^S) over the draws has the channel's KL and mean within 2 %: units, scale and law fit together."""
+    """q ∝ 2^(score/2^S) over all draws has the KL and the mean of the channel within 2 %."""
     arithmetic = Arithmetic(channel, gain)
     law = arithmetic.law
     draws = all_draws(law)
@@ -175,8 +175,8 @@ def test_selecting_by_the_scores_has_the_stated_divergence(channel: Channel, gai
 # --- Laplace ---
 
 
-def test_the_cubic_is_a_logarithm() -> None:
-    """−log2(1 − x) on [0, ½] within 9e-4 bits, and 1 at ½."""
+def test_the_cubic_approximates_the_logarithm() -> None:
+    """The cubic is −log2(1 − x) on [0, ½] within 9e-4 bits, and 1 at ½."""
     c1, c2, c3 = LOG2_POLYNOMIAL
     x = np.linspace(0, 0.5, 100_001)
     assert np.abs(x * (c1 + x * (c2 + x * c3)) + np.log2(1 - x)).max() < CUBIC_ERROR
@@ -184,14 +184,14 @@ def test_the_cubic_is_a_logarithm() -> None:
 
 
 def magnitudes() -> NDArray[np.float64]:
-    """The exact exponential quantile of each draw, in bits, without its sign."""
+    """Return the exact exponential quantile of each draw, in bits, without its sign."""
     top = np.where(DRAWS >= 1 << 15, DRAWS.astype(np.int64), 0xFFFF - DRAWS.astype(np.int64)) - (1 << 15)
     return np.asarray(-np.log2(1 - (2 * top + 1) / (1 << 16)), np.float64)
 
 
 @steps
 def test_laplace_magnitudes_are_close_to_the_quantile(gain: float, alpha: Fraction) -> None:
-    """|z| is the quantile in units, up to 1.25 units and 9e-4 bits, where it is within the limit; else beyond it."""
+    """Up to the limit, |z| is the quantile within 1.25 units and 9e-4 bits; larger quantiles have |z| above it."""
     law = Arithmetic(Laplace(), gain, alpha).law
     assert isinstance(law, LaplaceLaw)
     units = law.unit * 2.0**-law.extra_bits
@@ -205,7 +205,7 @@ def test_laplace_magnitudes_are_close_to_the_quantile(gain: float, alpha: Fracti
 
 @pytest.mark.parametrize(("gain", "alpha"), [(50.0, Fraction(1, 3)), (50.0, Fraction(7, 5)), (1.0, Fraction(1, 3))])
 def test_laplace_scale_keeps_its_extra_bits(gain: float, alpha: Fraction) -> None:
-    """The noise has the scale α·2^S units a bit to 0.1 %, as the unit's spare bits allow."""
+    """A bit of noise is α·2^S units within 0.1 %, thanks to the extra bits of the unit."""
     arithmetic = Arithmetic(Laplace(), gain, alpha)
     law = arithmetic.law
     assert isinstance(law, LaplaceLaw)
@@ -214,7 +214,7 @@ def test_laplace_scale_keeps_its_extra_bits(gain: float, alpha: Fraction) -> Non
 
 @steps
 def test_laplace_values_are_odd_and_rise(gain: float, alpha: Fraction) -> None:
-    """A mirrored draw has the mirrored value, and z grows with the draw (beyond the limit it may saturate)."""
+    """A mirrored draw has the negative value, and z grows with the draw up to the limit."""
     law = Arithmetic(Laplace(), gain, alpha).law
     assert isinstance(law, LaplaceLaw)
     assert (law.values == -law.values[::-1]).all()
@@ -223,8 +223,8 @@ def test_laplace_values_are_odd_and_rise(gain: float, alpha: Fraction) -> None:
 
 
 @steps
-def test_laplace_score_identity(gain: float, alpha: Fraction) -> None:
-    """|z| − |z − m| = 2·min(max(±z, 0), |m|) − |m|, ± the sign of m: the form that fast backends use."""
+def test_laplace_scores_have_the_form_of_fast_backends(gain: float, alpha: Fraction) -> None:
+    """|z| − |z − m| = 2·min(max(±z, 0), |m|) − |m| with ± the sign of m, which fast backends compute."""
     law = Arithmetic(Laplace(), gain, alpha).law
     assert isinstance(law, LaplaceLaw)
     for m in (-law.limit, -100, -1, 0, 1, 33, law.limit):
@@ -239,7 +239,7 @@ def test_laplace_score_identity(gain: float, alpha: Fraction) -> None:
     st.integers(2, 2 * (MAX_LEVEL - 1)),
 )
 def test_laplace_arithmetic_fits_into_16_bits(alpha: Fraction, fraction_bits: int, limit: int) -> None:
-    """Unit and coefficients stay below 2^16, and what saturates is beyond the limit."""
+    """Unit and coefficients stay below 2^16, and values that saturate are beyond the limit."""
     if alpha * (1 << fraction_bits) > 1 << 15:
         return
     law = LaplaceLaw.at(alpha, fraction_bits, limit)
@@ -252,7 +252,7 @@ def test_laplace_arithmetic_fits_into_16_bits(alpha: Fraction, fraction_bits: in
 
 
 def test_laplace_values_are_pinned() -> None:
-    """The encoder's law of a step does not drift between versions."""
+    """The law of a step is the same in every version."""
     law = Arithmetic(Laplace(), 0.05).law
     assert isinstance(law, LaplaceLaw)
     got = law.values[[0, 1, 1000, 20_000, 32_767, 32_768, 45_000, 60_000, 65_535]].tolist()
@@ -265,7 +265,7 @@ def test_laplace_values_are_pinned() -> None:
 @pytest.mark.parametrize("channel", POTENTIALS, ids=str)
 @steps
 def test_knots_of_certified_channels_rise_slowly(channel: LocationChannel, gain: float, alpha: Fraction) -> None:
-    """Neighbouring knots rise by 0 to 2^knot_bits, from Φ(0) = 0."""
+    """Φ(0) = 0, and Φ rises by 0 to 2^knot_bits from a knot to the next."""
     law = Arithmetic(channel, gain, alpha).law
     assert isinstance(law, PotentialLaw)
     rises = np.diff(law.knots.astype(np.int64))
@@ -276,7 +276,7 @@ def test_knots_of_certified_channels_rise_slowly(channel: LocationChannel, gain:
 
 
 def test_a_certified_potential_cannot_fall_steeply_either() -> None:
-    """Scores are 1-Lipschitz in the shift, even of a φ that rises and falls more steeply than its channel says."""
+    """Scores are 1-Lipschitz in the shift even if φ is steeper than the slope of its channel."""
     cells = np.linspace(-2, 2, 1 << 16)
     law = PotentialLaw.tabulate(cells, lambda z: 5 * np.sin(z) ** 2, 40.0, 1.0, 64, certified=True)
     score = np.array([law.score(DRAWS, shift(m)) for m in range(-64, 65)])
@@ -285,7 +285,7 @@ def test_a_certified_potential_cannot_fall_steeply_either() -> None:
 
 
 def test_potential_tables_are_pinned() -> None:
-    """Knots are rounded down, values to the nearest unit, and neither drifts between versions."""
+    """Knots are rounded down and values to the nearest unit; both are the same in every version."""
     law = Arithmetic(Huber(), 0.05).law
     assert isinstance(law, PotentialLaw)
     assert (law.knot_bits, len(law.knots)) == (2, 2196)
@@ -295,8 +295,8 @@ def test_potential_tables_are_pinned() -> None:
 
 @pytest.mark.parametrize("channel", [Gaussian(), *POTENTIALS], ids=str)
 @steps
-def test_tables_cover_what_can_occur(channel: LocationChannel, gain: float, alpha: Fraction) -> None:
-    """The farthest |z − m| lies inside the table; Φ is even and floors between knots; z is the quantile, rounded."""
+def test_tables_cover_all_possible_values(channel: LocationChannel, gain: float, alpha: Fraction) -> None:
+    """The largest |z − m| is inside the table; Φ is even and rounded down between knots; z is a rounded quantile."""
     arithmetic = Arithmetic(channel, gain, alpha)
     law = arithmetic.law
     assert isinstance(law, PotentialLaw)
@@ -316,40 +316,40 @@ def test_tables_cover_what_can_occur(channel: LocationChannel, gain: float, alph
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (Arithmetic(Logistic(), 0.01), Arithmetic(Gaussian(), 0.01 * Logistic().slope ** 2)),
         (Arithmetic(Huber(), 0.01), Arithmetic(Huber(), 0.04)),
     ],
     ids=["two channels", "two steps"],
 )
-def test_different_tables_are_different_laws(one: Arithmetic, other: Arithmetic) -> None:
-    """Potentials with one limit are not equal: a cache by law would score one with the table of the other."""
-    m = shift(one.limit)
-    if one.limit != other.limit or (one.law.score(DRAWS, m) == other.law.score(DRAWS, m)).all():
-        pytest.fail("the example needs one limit and two tables")
-    assert one.law != other.law
+def test_different_tables_are_different_laws(first: Arithmetic, second: Arithmetic) -> None:
+    """Laws with equal limits and different tables are unequal; otherwise a cache by law would mix up their tables."""
+    m = shift(first.limit)
+    if first.limit != second.limit or (first.law.score(DRAWS, m) == second.law.score(DRAWS, m)).all():
+        pytest.fail("the example needs equal limits and different tables")
+    assert first.law != second.law
 
 
 @pytest.mark.parametrize("channel", [Laplace(), Logistic(), Sign(1)], ids=str)
-def test_a_law_can_be_a_key(channel: Channel) -> None:
+def test_a_law_is_hashable(channel: Channel) -> None:
     law = Arithmetic(channel, 0.01).law
     assert {law: 1}[law] == 1
 
 
 def test_laplace_laws_of_two_steps_differ() -> None:
-    """The Laplace laws of ΔSNR 0.01 and 0.04 share their limit and differ in their unit."""
-    one, other = Arithmetic(Laplace(), 0.01).law, Arithmetic(Laplace(), 0.04).law
-    assert one.limit == other.limit
-    assert one != other
-    assert one == Arithmetic(Laplace(), 0.01).law
+    """The Laplace laws of ΔSNR 0.01 and 0.04 have equal limits and different units."""
+    first, second = Arithmetic(Laplace(), 0.01).law, Arithmetic(Laplace(), 0.04).law
+    assert first.limit == second.limit
+    assert first != second
+    assert first == Arithmetic(Laplace(), 0.01).law
 
 
 # --- sign ---
 
 
-def test_sign_scores() -> None:
-    """+m for bit 1, −m for bit 0; sixteen coordinates share a draw."""
+def test_sign_scores_are_plus_or_minus_the_shift() -> None:
+    """The score is +m for bit 1 and −m for bit 0; sixteen coordinates share a draw."""
     law = SignLaw(limit=300)
     assert law.group_size == 16
     assert law.score(np.array([1, 0, 1], np.uint16), np.array([5, 5, -300], np.int32)).tolist() == [5, -5, -300]

@@ -1,4 +1,4 @@
-"""Questions: their ranges and columns, the grids of their coarse pixels, and the deal of those to blocks."""
+"""Questions: their ranges and columns, the grids of their coarse pixels, and the division of grids into blocks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPLITS = [1, 2, 4, 8, 16, 32]
 
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[Unit, Question, Geometry]:
-    """A unit, a question that divides it, and a picture: often smaller than a unit, and with ragged edges."""
+    """Draw a unit, a question that divides it, and a picture, which may be smaller than a unit or cut units off."""
     split = draw(st.sampled_from(SPLITS[:4]))
     cells = st.integers(1, 4).map(lambda pixels: Cells(pixels * BLOCK * split))
     unit = draw(cells | st.just(Picture()))
@@ -45,7 +45,7 @@ def changed(**values: Any) -> Question:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "argument"),
     [
         *(({"split": split}, "split") for split in (0, 3, -1, 2 * MAX_SPLIT)),
         *(({"rounds": rounds}, "rounds") for rounds in (0, 3, 5, 8)),
@@ -62,12 +62,12 @@ def changed(**values: Any) -> Question:
         ({"exponent_units": -1}, "exponent_units"),
     ],
 )
-def test_numbers_out_of_range_are_refused(values: dict[str, Any], said: str) -> None:
-    with refused(said):
+def test_numbers_out_of_range_are_refused(values: dict[str, Any], argument: str) -> None:
+    with refused(argument):
         changed(**values)
 
 
-def test_the_law_of_a_question_is_that_of_its_numbers() -> None:
+def test_the_law_of_a_question_follows_from_its_numbers() -> None:
     step = question(bits=6, best=5, epsilon=3.0)
     assert step.weights == Weights(64, 5, step.heavy, step.light) == CODING.code.terms(step, CODING.channel)
     assert 2.999 < step.weights.epsilon <= 3.0
@@ -76,7 +76,7 @@ def test_the_law_of_a_question_is_that_of_its_numbers() -> None:
 def test_columns_list_every_number() -> None:
     steps = (question(rounds=4), question(2, bits=5, best=3), question(4, scale=0.25, snr=0.5))
     listed = Question.to_columns(steps)
-    assert set(listed) == {one.name for one in Question.columns}
+    assert set(listed) == {column.name for column in Question.columns}
     sizes = {"chunk_size": [1] * 3, "index_bits": [step.index_bits for step in steps]}
     assert Question.from_columns(listed | sizes) == steps
     assert STEPS[Question.number] is Question
@@ -89,7 +89,7 @@ def test_columns_list_every_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "steps", "said"),
+    ("unit", "steps", "argument"),
     [
         (Pixel(), [question()], "unit"),
         (Cells(6), [question()], "unit"),  # no whole coarse pixels
@@ -98,8 +98,8 @@ def test_columns_list_every_number() -> None:
         (Cells(8), [question(), question(2, rounds=2)], "rounds"),
     ],
 )
-def test_plans_that_no_unit_can_answer_are_refused(unit: Unit, steps: list[Question], said: str) -> None:
-    with refused(said):
+def test_plans_that_no_unit_can_answer_are_refused(unit: Unit, steps: list[Question], argument: str) -> None:
+    with refused(argument):
         questions_plan(unit, *steps)
 
 
@@ -123,7 +123,7 @@ def test_codes_channels_and_kinds_that_do_not_fit_are_refused() -> None:
 
 @given(asked())
 def test_a_coarse_pixel_lies_in_one_unit(drawn: tuple[Unit, Question, Geometry]) -> None:
-    """Every pixel belongs to one coarse pixel, and the unit of the coarse pixel is that of the pixel."""
+    """Each pixel belongs to one coarse pixel, which has the same unit as the pixel."""
     unit, step, geometry = drawn
     coarse_unit, coarse = step.grid(unit, geometry)
     rows, columns = (unit.divisions(side, step.parts) for side in (geometry.height, geometry.width))
@@ -131,17 +131,17 @@ def test_a_coarse_pixel_lies_in_one_unit(drawn: tuple[Unit, Question, Geometry])
     assert (np.diff(rows) > 0).all()
     assert (np.diff(columns) > 0).all()
     assert coarse == Geometry(len(rows) - 1, len(columns) - 1, geometry.channels)
-    place = np.searchsorted(rows, np.arange(geometry.height), side="right") - 1
+    down = np.searchsorted(rows, np.arange(geometry.height), side="right") - 1
     across = np.searchsorted(columns, np.arange(geometry.width), side="right") - 1
     coarse_ids = coarse_unit.ids(coarse).reshape(coarse.shape)
-    found = coarse_ids[place][:, across]
-    np.testing.assert_array_equal(found, unit.ids(geometry).reshape(geometry.shape))
+    expected = coarse_ids[down][:, across]
+    np.testing.assert_array_equal(expected, unit.ids(geometry).reshape(geometry.shape))
     assert coarse_unit.count(coarse) == unit.count(geometry)
 
 
 @given(asked())
 def test_a_block_lies_in_one_unit(drawn: tuple[Unit, Question, Geometry]) -> None:
-    """Blocks are a partition of the coarse pixels, of at most 4×4, each in one unit, at most split² of a unit."""
+    """Blocks of at most 4×4 divide the coarse pixels; each lies in one unit, and a unit has at most split² of them."""
     unit, step, geometry = drawn
     plan = questions_plan(unit, step)
     coarse_unit, coarse = step.grid(unit, geometry)
@@ -169,17 +169,17 @@ def test_rounds_are_a_partition_of_the_blocks(drawn: tuple[Unit, Question, Geome
     _, coarse = step.grid(unit, geometry)
     dealt = questions_plan(unit, step).deal(SEED, 0, geometry)
     rounds = [dealt.in_round(turn) for turn in range(step.turns)]
-    assert np.concatenate([one.order for one in rounds]).tolist() == dealt.order.tolist()
-    assert sum(one.count for one in rounds) == dealt.count
-    for turn, one in enumerate(rounds):
-        for number in range(one.count):
-            row, column = np.divmod(one.part(number)[0] // coarse.channels, coarse.width)
+    assert np.concatenate([chunks.order for chunks in rounds]).tolist() == dealt.order.tolist()
+    assert sum(chunks.count for chunks in rounds) == dealt.count
+    for turn, chunks in enumerate(rounds):
+        for number in range(chunks.count):
+            row, column = np.divmod(chunks.part(number)[0] // coarse.channels, coarse.width)
             pattern = ROUNDS[step.turns]
             assert pattern[row // BLOCK % len(pattern)][column // BLOCK % len(pattern)] == turn
 
 
 def test_blocks_come_row_by_row_in_each_round() -> None:
-    """Two rounds are a chequerboard, four the corners of 2×2 blocks."""
+    """Two rounds form a chequerboard; four rounds are the four corners of 2×2 blocks."""
     dealt = questions_plan(Cells(4), question(rounds=2)).deal(SEED, 0, Geometry(8, 12, 1))
     firsts = [int(dealt.part(number)[0]) for number in range(6)]
     assert firsts == [0, 8, 52, 4, 48, 56]
@@ -189,7 +189,7 @@ def test_blocks_come_row_by_row_in_each_round() -> None:
     assert dealt.rounds == (1, 2, 3)
 
 
-def test_a_unit_pays_for_its_blocks_or_nothing() -> None:
+def test_a_unit_pays_for_all_of_its_blocks() -> None:
     for split in SPLITS:
         assert BY_BLOCK.touches(Everywhere(), 3, question(split), Picture()) == split**2
         BY_BLOCK.require_touched(split**2, Everywhere(), 3, Picture())

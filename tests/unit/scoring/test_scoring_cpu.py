@@ -24,7 +24,7 @@ CHANNELS: list[Channel] = [Laplace(), Gaussian(), Logistic(), Huber(0.5), Sign(p
 def make_task(
     channel: Channel, snr_gain: float, sizes: list[int], candidates: int, ordered: bool, alpha: Fraction = Fraction(1)
 ) -> scoring.ScoringTask:
-    """A ragged task with every size of shift up to the limit."""
+    """Return a task whose chunks differ in size, with shifts up to the limit."""
     generator = np.random.default_rng(len(sizes) + candidates)
     arithmetic = Arithmetic(channel, snr_gain, alpha)
     dims = sum(sizes)
@@ -61,11 +61,12 @@ def test_every_stage_agrees_with_the_reference(
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("channel", CHANNELS, ids=str)
 def test_small_tasks_agree_with_the_reference(channel: Channel, ordered: bool) -> None:
-    """The same for one task of each channel: a lone coordinate, a group of the sign channel's, and one beyond it."""
+    """The chunks are a single coordinate, a whole group of the sign channel, and two groups and one coordinate."""
     agree(make_task(channel, 0.02, [1, 16, 33], 300, ordered))
 
 
 def agree(task: scoring.ScoringTask) -> None:
+    """Assert that every stage of the CPU backend returns what the reference returns."""
     cpu, reference = scoring.backend("cpu"), scoring.backend("reference")
     scores = reference.scores(task)
     np.testing.assert_array_equal(cpu.scores(task), scores)
@@ -82,7 +83,7 @@ def agree(task: scoring.ScoringTask) -> None:
 
 @pytest.mark.parametrize("channel", [Laplace(), Sign(period=3)], ids=lambda c: c.name)
 def test_long_chunks_do_not_overflow_the_lanes(channel: Channel) -> None:
-    """3,072 extreme shifts of one sign: 16-bit lanes must be flushed in time."""
+    """With 3,072 extreme shifts of one sign, 16-bit lanes must be flushed in time."""
     arithmetic = Arithmetic(channel, 0.0191)
     dims = 3072
     task = scoring.ScoringTask(
@@ -97,7 +98,7 @@ def test_long_chunks_do_not_overflow_the_lanes(channel: Channel) -> None:
 
 
 def test_batches_do_not_change_the_indices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`select` cuts a task into batches; with the draws pinned, it does not matter where."""
+    """`select` divides a task into batches; with fixed draws, the indices do not depend on the division."""
     task = make_task(Laplace(), 0.1, [5, 9, 4, 7], 200, ordered=False)
     cpu = scoring.backend("cpu")
 
@@ -113,7 +114,7 @@ def test_batches_do_not_change_the_indices(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_laws_beyond_the_lanes_are_refused() -> None:
-    """Sixteen shifts of 2048 do not fit into 16 bits: no answer is better than a wrapped one."""
+    """The sum of sixteen shifts of 2048 does not fit into 16 bits, so the backend raises and does not wrap."""
     task = scoring.ScoringTask(
         SignLaw(limit=2048),
         8,
@@ -126,6 +127,6 @@ def test_laws_beyond_the_lanes_are_refused() -> None:
         scoring.backend("cpu").scores(task)
 
 
-def test_unknown_device() -> None:
+def test_an_unknown_device_is_refused() -> None:
     with refused("device"):
         scoring.backend("abacus")

@@ -1,4 +1,4 @@
-"""The reference backend is the definition in words, computed; a task refuses what could overflow or desynchronise."""
+"""The reference backend agrees with plain loops, and a task refuses input that could overflow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ by_channel = pytest.mark.parametrize("channel", CHANNELS, ids=str)
 def make_task(
     channel: Channel, sizes: list[int], candidates: int, order: bool = False, gain: float = 0.05
 ) -> ScoringTask:
-    """Ragged chunks with shifts of all sizes, each chunk with a stream and a chunk number of its own."""
+    """Return a task of chunks with these sizes, with shifts of all sizes; each chunk has its own stream and number."""
     arithmetic = Arithmetic(channel, gain)
     count = sum(sizes)
     x = randomness.uniforms(randomness.stream(SEED, purpose="test/x"), 2 * count) * 2 - 1
@@ -58,7 +58,7 @@ def plain_phi(law: PotentialLaw, z: int) -> int:
 
 
 def plain_score(law: IntegerLaw, drawn: int, m: int) -> int:
-    """The score of one coordinate with Python integers; for the sign law `drawn` is the coordinate's bit."""
+    """Return the score of one coordinate in Python integers; for the sign law, `drawn` is the bit of the coordinate."""
     if isinstance(law, SignLaw):
         return m if drawn else -m
     assert isinstance(law, LaplaceLaw | PotentialLaw)
@@ -67,7 +67,7 @@ def plain_score(law: IntegerLaw, drawn: int, m: int) -> int:
 
 
 def plain_coordinate(task: ScoringTask, row: int, i: int, k: int) -> int:
-    """What coordinate i of candidate k of a chunk draws, by the layout of the format."""
+    """Return the draw of coordinate i of candidate k of a chunk, by the layout of the file format."""
     key0, key1, nonce, chunk = (int(word) for word in task.streams[row])
     source = randomness.Stream(key0, key1, nonce)
     if isinstance(task.law, SignLaw):
@@ -76,7 +76,7 @@ def plain_coordinate(task: ScoringTask, row: int, i: int, k: int) -> int:
 
 
 def plain_scores(task: ScoringTask) -> list[list[int]]:
-    """The whole table by three nested loops."""
+    """Return all scores, computed by three nested loops."""
     table = []
     for row in range(len(task.offsets) - 1):
         shifts = task.shifts[task.offsets[row] : task.offsets[row + 1]].tolist()
@@ -93,7 +93,7 @@ def plain_scores(task: ScoringTask) -> list[list[int]]:
 @by_channel
 @pytest.mark.parametrize("order", [False, True])
 def test_scores_equal_plain_loops(channel: Channel, order: bool) -> None:
-    """Ragged chunks, partial blocks of eight candidates and partial groups of sixteen coordinates."""
+    """Chunks differ in size, and blocks of eight candidates and groups of sixteen coordinates are incomplete."""
     task = make_task(channel, [5, 1, 17, 33], 21, order)
     scores = ReferenceBackend().scores(task)
     assert scores.dtype == np.int32
@@ -108,8 +108,8 @@ def test_order_is_added_to_every_chunk(channel: Channel) -> None:
     assert difference.tolist() == [ordered.order.tolist()] * 2
 
 
-def test_slices_of_candidates_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scored seven candidates at a time, the table is the same."""
+def test_scores_do_not_depend_on_slices_of_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scores are the same if seven candidates are scored at a time."""
     task = make_task(Laplace(), [4, 9], 40)
     whole = ReferenceBackend().scores(task).tolist()
     monkeypatch.setattr(reference, "SLICE", 7)
@@ -118,7 +118,7 @@ def test_slices_of_candidates_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> 
 
 @by_channel
 def test_chunks_are_independent_of_their_neighbours(channel: Channel) -> None:
-    """Any part of a task scores as it does within the whole."""
+    """A part of a task has the same scores as within the whole task."""
     task = make_task(channel, [5, 1, 17, 2], 13, order=True)
     whole = ReferenceBackend().scores(task)
     for first, last in [(0, 1), (1, 3), (2, 4), (0, 4)]:
@@ -128,25 +128,25 @@ def test_chunks_are_independent_of_their_neighbours(channel: Channel) -> None:
         assert ReferenceBackend().scores(part).tolist() == whole[first:last].tolist()
 
 
-def test_candidates_are_nested() -> None:
-    """The first candidates of a longer list are the shorter list: n is no part of the stream."""
+def test_fewer_candidates_are_the_first_of_more() -> None:
+    """A smaller n gives the first candidates of a larger n, because n is no part of the stream."""
     short, long = make_task(Sign(1), [20], 10), make_task(Sign(1), [20], 100)
     assert ReferenceBackend().scores(long)[:, :10].tolist() == ReferenceBackend().scores(short).tolist()
 
 
-def test_streams_and_chunk_numbers_tell_chunks_apart() -> None:
-    """Chunks with equal shifts but another stream or another chunk number see other candidates."""
+def test_chunks_differ_by_stream_and_number() -> None:
+    """Chunks with equal shifts but another stream or number have other candidates."""
     task = make_task(Laplace(), [6, 6, 6], 50)
     shifts = np.tile(task.shifts[:6], 3)
-    one, other = randomness.stream(SEED), randomness.stream(SEED, step=1)
-    rows = stream_rows([one, one, other], [0, 1, 0])
+    first, second = randomness.stream(SEED), randomness.stream(SEED, step=1)
+    rows = stream_rows([first, first, second], [0, 1, 0])
     scores = ReferenceBackend().scores(dataclasses.replace(task, streams=rows, shifts=shifts))
     assert len({tuple(row) for row in scores.tolist()}) == 3
 
 
 @by_channel
-def test_winners_are_the_draws_that_were_scored(channel: Channel) -> None:
-    """The regenerated draws of the chosen candidates are those of the layout, and give back their scores."""
+def test_winners_have_the_draws_that_were_scored(channel: Channel) -> None:
+    """The draws of the chosen candidates follow the layout of the format, and have the scores of those candidates."""
     task = make_task(channel, [5, 1, 17, 33], 21, order=True)
     backend = ReferenceBackend()
     scores = backend.scores(task)
@@ -156,9 +156,9 @@ def test_winners_are_the_draws_that_were_scored(channel: Channel) -> None:
         assert drawn.shape == task.shifts.shape
         assert drawn.dtype == np.uint16
         for row, k in enumerate(indices):
-            place = slice(task.offsets[row], task.offsets[row + 1])
-            assert drawn[place].tolist() == [plain_coordinate(task, row, i, k) for i in range(len(task.shifts[place]))]
-            again = task.law.score(drawn[place], task.shifts[place]).sum() + task.order[k]
+            chunk = slice(task.offsets[row], task.offsets[row + 1])
+            assert drawn[chunk].tolist() == [plain_coordinate(task, row, i, k) for i in range(len(task.shifts[chunk]))]
+            again = task.law.score(drawn[chunk], task.shifts[chunk]).sum() + task.order[k]
             assert again == scores[row, k]
 
 
@@ -166,7 +166,7 @@ def test_winners_are_the_draws_that_were_scored(channel: Channel) -> None:
 
 
 def test_select_equals_the_selection_of_the_scores() -> None:
-    """The same private integers give the same indices through the backend as from the table of scores."""
+    """For the same private integers, `scoring.select` and `selection.select` of the scores give the same indices."""
     task = make_task(Laplace(), [4, 9, 2], 30, order=True)
     scores = ReferenceBackend().scores(task)
     totals = integer_weights(scores, task.fraction_bits).sum(axis=1).tolist()
@@ -179,7 +179,7 @@ def test_select_equals_the_selection_of_the_scores() -> None:
 
 @pytest.mark.parametrize("budget", [1, 30, 65, 1 << 20])
 def test_select_in_batches_keeps_the_chunks_in_order(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few scores are kept at a time, chunk i has the index of chunk i."""
+    """The order of the indices does not depend on the number of scores that are held at a time."""
     task = make_task(Sign(1), [4, 9, 2, 20, 1], 30)
     totals = integer_weights(ReferenceBackend().scores(task), task.fraction_bits).sum(axis=1).tolist()
     targets = [total * share // 10 for total, share in zip(totals, (0, 9, 5, 2, 7), strict=True)]
@@ -200,14 +200,14 @@ def test_best_is_the_first_of_the_largest_scores(budget: int, monkeypatch: pytes
         assert scoring.best(task, ReferenceBackend()).tolist() == expected
 
 
-def test_backends_by_name() -> None:
+def test_backends_are_found_by_name() -> None:
     assert scoring.backend("reference").name == "reference"
     with refused("device"):
         scoring.backend("abacus")
 
 
 def losses(task: ScoringTask, changed: ScoringTask) -> NDArray[np.float64]:
-    """ln P/P' of every index, exactly up to the last logarithm."""
+    """Return ln P/P' of every index, exact up to the last logarithm."""
     before, after = (
         integer_weights(ReferenceBackend().scores(t), t.fraction_bits)[0].tolist() for t in (task, changed)
     )
@@ -216,10 +216,10 @@ def losses(task: ScoringTask, changed: ScoringTask) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("channel", [Sign(1), Sign(3), Laplace(), Logistic(), Huber()], ids=str)
 def test_one_coordinate_costs_its_epsilon_and_no_more(channel: Channel) -> None:
-    """Exact end to end: a coordinate that goes from −1 to 1 moves no log probability by more than ε.
+    """A coordinate that goes from −1 to 1 moves no log probability by more than ε, in exact integers.
 
     With the other coordinates set to favour one candidate over all others, the loss comes within 1 % of ε for the
-    sign and Laplace channels (the smooth potentials reach their slope only in the tails): the bound is not idle.
+    sign and Laplace channels, so the bound is tight. The smooth potentials reach their slope only in the tails.
     """
     arithmetic, dims = Arithmetic(channel, 0.5), 40
     task = make_task(channel, [dims], 600, gain=0.5)
@@ -231,17 +231,18 @@ def test_one_coordinate_costs_its_epsilon_and_no_more(channel: Channel) -> None:
     for value in (-1.0, 1.0):
         x[0] = value
         ends.append(dataclasses.replace(task, shifts=arithmetic.shifts(x, np.zeros(dims))))
-    found = losses(ends[1], ends[0])
-    assert np.abs(found).max() <= selection_epsilon(arithmetic)
-    assert found.max() - found.min() <= selection_epsilon(arithmetic)
+    loss = losses(ends[1], ends[0])
+    assert np.abs(loss).max() <= selection_epsilon(arithmetic)
+    assert loss.max() - loss.min() <= selection_epsilon(arithmetic)
     if isinstance(channel, Sign | Laplace):
-        assert np.abs(found).max() >= 0.99 * selection_epsilon(arithmetic)
+        assert np.abs(loss).max() >= 0.99 * selection_epsilon(arithmetic)
 
 
-# --- bad input ---
+# --- invalid tasks ---
 
 
 def good() -> dict[str, Any]:
+    """Return the arguments of a valid task."""
     return {
         "law": SignLaw(limit=300),
         "fraction_bits": 8,
@@ -253,7 +254,7 @@ def good() -> dict[str, Any]:
     }
 
 
-def test_the_good_task_is_good() -> None:
+def test_a_valid_task_is_accepted() -> None:
     assert ScoringTask(**good()).chunks == 2
     assert ScoringTask(**(good() | {"order": None})).chunks == 2
 
@@ -282,8 +283,8 @@ def test_the_good_task_is_good() -> None:
         ("order", np.zeros(10, np.int64)),
     ],
 )
-def test_bad_tasks_are_refused(name: str, value: Any) -> None:
-    """One clear line that names the argument."""
+def test_invalid_tasks_are_refused(name: str, value: Any) -> None:
+    """The error is one line that names the argument."""
     with refused(name):
         ScoringTask(**(good() | {name: value}))
 
@@ -312,7 +313,7 @@ def sized_task(law: IntegerLaw, size: int, order: int | None) -> ScoringTask:
 
 @pytest.mark.parametrize("law", [SignLaw(limit=1 << 14), Arithmetic(Gaussian(), 0.05).law], ids=["sign", "gaussian"])
 def test_chunks_that_could_overflow_are_refused(law: IntegerLaw) -> None:
-    """The largest chunk times the largest score, plus the largest order, stays below 2^30; one more is refused."""
+    """The largest chunk times the largest score, plus the largest order, must stay below 2^30."""
     most = (MAX_ABS_SCORE - 1) // law.bound
     spare = MAX_ABS_SCORE - 1 - most * law.bound
     sized_task(law, most, None)
@@ -324,7 +325,7 @@ def test_chunks_that_could_overflow_are_refused(law: IntegerLaw) -> None:
 
 
 def test_the_largest_scores_are_exact() -> None:
-    """Sums at the guard's edge, all of one sign, do not wrap."""
+    """The largest possible sums, all of one sign, do not wrap."""
     law = SignLaw(limit=1 << 20)
     task = dataclasses.replace(
         sized_task(law, 1023, None),
@@ -339,8 +340,8 @@ def test_the_largest_scores_are_exact() -> None:
 
 @bounded
 @given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)), max_size=5))
-def test_stream_rows(pairs: list[tuple[int, int]]) -> None:
-    """Rows (key0, key1, nonce, chunk), uint32; lists of different lengths are refused."""
+def test_rows_of_streams_have_key_nonce_and_chunk(pairs: list[tuple[int, int]]) -> None:
+    """Rows are (key0, key1, nonce, chunk) as uint32; lists of different lengths raise."""
     sources = [randomness.Stream(word, word ^ 1, word ^ 2) for word, _ in pairs]
     rows = stream_rows(sources, [chunk for _, chunk in pairs])
     assert rows.shape == (len(pairs), 4)
@@ -351,5 +352,5 @@ def test_stream_rows(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_a_task_does_not_print_private_shifts() -> None:
-    """Logs and tracebacks that show a task must not show the image."""
+    """A log or a traceback may show a task, so its text must not contain the image."""
     assert "300" not in repr(ScoringTask(**(good() | {"law": SignLaw(limit=301)})))

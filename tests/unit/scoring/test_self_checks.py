@@ -1,4 +1,4 @@
-"""A core that checks itself: known answers before the first selection, and a public share scored again."""
+"""The two checks of a backend: known answers before the first selection, and a public share that is rescored."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def task_of(channel: Channel, sizes: list[int], candidates: int, ordered: bool, 
 
 
 class Broken(CpuBackend):
-    """A CPU backend, one of whose kernels is wrong in one place for tasks of at least a number of candidates."""
+    """A CPU backend with one wrong kernel, which errs in tasks of at least a number of candidates."""
 
     def __init__(self, kernel: str, least: int = 1) -> None:
         self.kernel, self.least = kernel, least
@@ -70,52 +70,52 @@ class Broken(CpuBackend):
         return self.kernel == kernel and candidates >= self.least
 
     def scores(self, task: ScoringTask) -> selection.Scores:
-        found = super().scores(task)
+        scores = super().scores(task)
         if self._wrong("scores", task.candidates):
-            found[:, 1::2] += 1
-        return found
+            scores[:, 1::2] += 1
+        return scores
 
     def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
-        found = super().bin_sums(scores, fraction_bits)
+        sums = super().bin_sums(scores, fraction_bits)
         if self._wrong("bin_sums", scores.shape[1]):
-            found[-1, 0] += 1
-        return found
+            sums[-1, 0] += 1
+        return sums
 
     def locate(self, scores: selection.Scores, fraction_bits: int, bins: Any, offsets: Any) -> Any:
-        found = super().locate(scores, fraction_bits, bins, offsets)
-        return found ^ 1 if self._wrong("locate", scores.shape[1]) else found
+        indices = super().locate(scores, fraction_bits, bins, offsets)
+        return indices ^ 1 if self._wrong("locate", scores.shape[1]) else indices
 
     def best(self, scores: selection.Scores) -> Any:
-        found = super().best(scores)
-        return found ^ 1 if self._wrong("best", scores.shape[1]) else found
+        indices = super().best(scores)
+        return indices ^ 1 if self._wrong("best", scores.shape[1]) else indices
 
     def winners(self, law: IntegerLaw, streams: Any, offsets: Any, indices: Any) -> Any:
-        found = super().winners(law, streams, offsets, indices)
-        return found ^ 1 if self._wrong("winners", self.least) else found
+        draws = super().winners(law, streams, offsets, indices)
+        return draws ^ 1 if self._wrong("winners", self.least) else draws
 
 
 # Known answers.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_answers_are_those_of_the_definition_and_of_the_kernels(kind: type[IntegerLaw]) -> None:
+def test_reference_and_cpu_give_the_known_answers(kind: type[IntegerLaw]) -> None:
     assert known.answers(ReferenceBackend(), kind) == known.ANSWERS[kind]
     assert known.answers(CpuBackend(), kind) == known.ANSWERS[kind]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_device_gives_the_same_answers(kind: type[IntegerLaw]) -> None:
+def test_a_device_gives_the_known_answers(kind: type[IntegerLaw]) -> None:
     on = scoring.backend("cuda")
     assert known.answers(on, kind) == known.ANSWERS[kind]
 
 
 @pytest.mark.parametrize("channel", CHANNELS[:3], ids=str)
 @pytest.mark.parametrize("kernel", ["scores", "bin_sums", "locate", "best", "winners"])
-def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
+def test_a_wrong_kernel_stops_the_selection_before_any_draw(
     kernel: str, channel: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However the backend came to be used: there is one way to an index."""
+    """`select` is the only way to an index, so no use of a backend avoids the check."""
     drawn: list[int] = []
     monkeypatch.setattr(randomness, "private_bytes", drawn.append)
     with refused("cpu", kind=MiscomputedError):
@@ -124,7 +124,7 @@ def test_nothing_is_drawn_by_a_kernel_without_its_known_answers(
 
 
 def test_a_stale_cache_of_one_kernel_stops_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel returns what the code of another version would, as a stale cache of numba does."""
+    """The kernel returns what another version of the code would return, as a stale cache of numba does."""
     real = scoring.cpu.sign_scores  # type: ignore[attr-defined] # a module, once it is imported
 
     def stale(streams: Any, first: Any, m: Any, totals: Any, flush: int, out: Any) -> None:
@@ -136,10 +136,10 @@ def test_a_stale_cache_of_one_kernel_stops_the_encoder(monkeypatch: pytest.Monke
     with refused("cpu", kind=MiscomputedError):
         make_codec(SHARP).encode(pictures(1))
     monkeypatch.undo()
-    assert len(make_codec(SHARP).encode(pictures(1))) == 1, "what was wrong once is asked again"
+    assert len(make_codec(SHARP).encode(pictures(1))) == 1, "a backend that failed once is checked again"
 
 
-# The second look.
+# Rescoring.
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("coding", [SHARP, PAPER, THRIFTY], ids=repr)
-def test_an_honest_encoder_passes(coding: Any) -> None:
+def test_a_correct_encoder_passes(coding: Any) -> None:
     codec = make_codec(coding)
     assert len(codec.encode(pictures(3))) == 3
 
@@ -162,21 +162,21 @@ def test_an_honest_encoder_passes(coding: Any) -> None:
     st.sampled_from([1, 7, 255, 256, 257, 3000]),
     st.booleans(),
 )
-def test_honest_selections_pass(channel: Channel, sizes: list[int], candidates: int, ordered: bool) -> None:
+def test_correct_selections_pass(channel: Channel, sizes: list[int], candidates: int, ordered: bool) -> None:
     task, on = task_of(channel, sizes, candidates, ordered), CpuBackend()
     rows = np.arange(task.chunks)
     scores = on.scores(task)
     sums = on.bin_sums(scores, task.fraction_bits)
     rescoring.require_scores(task, on, scores, sums, rows)
     drawn = selection.draw_bins(sums)
-    found = on.locate(scores, task.fraction_bits, *drawn)
-    rescoring.require_located(task, on, scores, drawn, found, rows)
+    indices = on.locate(scores, task.fraction_bits, *drawn)
+    rescoring.require_located(task, on, scores, drawn, indices, rows)
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(("kernel", "word"), [("scores", "scores"), ("bin_sums", "weights"), ("locate", "located")])
 @pytest.mark.parametrize("channel", CHANNELS[:3], ids=str)
-def test_what_small_tasks_do_not_show_is_seen_in_real_ones(channel: Channel, kernel: str, word: str) -> None:
+def test_errors_in_large_tasks_alone_are_found_by_rescoring(channel: Channel, kernel: str, word: str) -> None:
     task = task_of(channel, [20, 30], 4000, ordered=True)
     with refused("cpu", word, kind=MiscomputedError):
         scoring.select(task, Broken(kernel, least=1000))
@@ -184,15 +184,15 @@ def test_what_small_tasks_do_not_show_is_seen_in_real_ones(channel: Channel, ker
 
 
 def test_the_usual_share_catches_a_kernel_that_is_always_wrong() -> None:
-    """Streams are fixed: of these 200 selections, the usual share is certain to have some."""
+    """Streams are fixed, so the usual share of these 200 selections certainly contains some."""
     task = task_of(Sign(period=1), [4] * 200, 1000, ordered=False)
     assert 0 < len(rescoring.chosen(task, CpuBackend())) <= rescoring.MOST
     with pytest.raises(MiscomputedError):
         scoring.select(task, Broken("scores", least=1000))
 
 
-def test_which_are_checked_is_public_and_random() -> None:
-    """By the streams alone: other shifts, the same choice; and of 20,000 selections about the share that is wanted."""
+def test_public_streams_choose_the_checked_selections() -> None:
+    """Other shifts give the same choice, and about the wanted share of 20,000 selections is chosen."""
     first, second = (task_of(Sign(period=1), [2] * 50, 8, ordered=False, seed=seed) for seed in (0, 1))
     assert not np.array_equal(first.shifts, second.shifts)
     assert np.array_equal(rescoring.chosen(first, CpuBackend()), rescoring.chosen(second, CpuBackend()))
@@ -203,7 +203,7 @@ def test_which_are_checked_is_public_and_random() -> None:
 
 
 def stopped(monkeypatch: pytest.MonkeyPatch, encode: Callable[[], object]) -> int:
-    """How many batches are drawn until a mismatch ends an encoding."""
+    """Return the number of batches that are drawn before a mismatch ends an encoding."""
     counted, real = [0], selection.draw_bins
 
     def count(sums: selection.Sums) -> Any:
@@ -220,13 +220,13 @@ def stopped(monkeypatch: pytest.MonkeyPatch, encode: Callable[[], object]) -> in
 
 
 @pytest.mark.usefixtures("always")
-def test_a_mismatch_ends_an_encoding_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mismatch_ends_an_encoding_without_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
     codec = make_codec(SHARP)
     assert stopped(monkeypatch, lambda: codec.encode(pictures(1), seed=SEED)) == 1
 
 
 class Failing(Broken):
-    """A backend that locates wrongly from some call on."""
+    """A backend that locates a wrong index after a number of right calls."""
 
     def __init__(self, right: int) -> None:
         super().__init__("locate")
@@ -243,9 +243,9 @@ class Failing(Broken):
 def test_a_mismatch_ends_a_run_for_good(
     shards: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The shard is not out; nobody else of the run can publish; and the same command, run again, does not go on.
+    """The shard is not published, no other worker of the run can publish, and the same command cannot continue it.
 
-    Another release is charged: what was thrown away may have been thrown away for what it was.
+    A new run is charged as another release, because the decision to throw a draw away may have depended on it.
     """
     source, model = save_table(tmp_path / "s.parquet", 4), save_model(tmp_path / "model")
     codec, out = tiny_codec(model), tmp_path / name
@@ -274,19 +274,19 @@ def test_a_mismatch_ends_a_run_for_good(
     assert [path.name for path in tmp_path.glob("**/shard-*")] == ["shard-000000.parquet"] * left
     with refused("dst", "ended"):
         store.publish(begun[0]["token"], 1, lambda _: None)
-    assert {one.releases for one in Odometer.open().pictures(9)} == {1}
+    assert {picture.releases for picture in Odometer.open().pictures(9)} == {1}
     if left:
         with refused("dst", "shards"):
             run()
     run(overwrite=bool(left))
-    assert {one.releases for one in Odometer.open().pictures(9)} == {2}
+    assert {picture.releases for picture in Odometer.open().pictures(9)} == {2}
 
 
-# Shifts that a device has computed.
+# Shifts that a device computes.
 
 
 def shifts_on_a_device(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
-    """Run the path of a device on the CPU, with a step's shifts wrong by an amount in one coordinate."""
+    """Run the code path of a device on the CPU, with an error of `wrong` in the shift of one coordinate."""
     denoiser = tiny_denoiser()
     plan = make_plan(SHARP, denoiser.schedule)
     chain = Chain(plan, denoiser, SEED, Geometry(8, 8, 3))
@@ -295,9 +295,9 @@ def shifts_on_a_device(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
     real = encoder._minus
 
     def minus(*arguments: Any) -> torch.Tensor:
-        found = real(*arguments)
-        found[1, 5] += wrong
-        return found
+        shifts = real(*arguments)
+        shifts[1, 5] += wrong
+        return shifts
 
     monkeypatch.setattr(encoder, "_minus", minus)
     selector.task(layout, torch.zeros((2, len(layout.chunks.order))))
@@ -310,7 +310,7 @@ def test_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_clipped_shifts_of_a_device_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scored shifts are compared: a device may subtract rightly, and clip wrongly."""
+    """The check compares clipped shifts, because a device may subtract correctly and clip wrongly."""
     plan, denoiser = sensing_plan(), tiny_denoiser()
     layout = Chain(plan, denoiser, SEED, Geometry(8, 8, 3)).layout(1, range(2))
     private = np.stack([np.zeros(192, np.uint8), np.full(192, 255, np.uint8)])
