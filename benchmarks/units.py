@@ -107,7 +107,7 @@ def psnr(pictures: Any, originals: Pixels) -> float:
 def asked_pictures(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, float]:
     """Return what questions by a denoiser's own words tell of pictures, and the payload bits per pixel."""
     if denoiser.books is None:
-        raise DippError("words", "the denoiser has none")
+        raise DippError("denoiser", "has no words", "make them with `dipp words`")
     planner = QuestionPlanner(denoiser.books, Geometry.of(pixels.shape[1:]), (unit,))
     codec = dipp.Codec(denoiser, planner.choose(Budget(epsilon, unit=unit)).plan, table=denoiser.books.digest)
     archive = codec.encode(list(pixels), odometer=False)

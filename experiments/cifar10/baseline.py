@@ -50,7 +50,7 @@ class LaplaceNoise:
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
-            raise DippError("epsilon", f"a finite number above 0 is needed, got {self.epsilon}")
+            raise DippError("epsilon", f"must be finite and above 0, got {self.epsilon}")
 
     @property
     def scale(self) -> float:
@@ -97,12 +97,12 @@ class LaplaceNoise:
 def file_bytes(pictures: Iterable[Pixels], codec: str) -> int:
     """Bytes of the files, one a picture, that a codec of `CODECS` writes."""
     if codec not in CODECS:
-        raise DippError("codec", f"one of {', '.join(CODECS)} is needed, got {codec}")
+        raise DippError("codec", f"must be one of {', '.join(CODECS)}, got {codec}")
     if codec == "jxl":
         try:
             import pillow_jxl as _  # noqa: F401 - adds the format to PIL
         except ImportError:
-            raise DippError("codec", "pillow-jxl-plugin is missing", 'pip install ".[experiment]"') from None
+            raise DippError("codec", "needs the package pillow-jxl-plugin", 'pip install ".[experiment]"') from None
 
     def size(picture: Pixels) -> int:
         buffer = io.BytesIO()

@@ -100,7 +100,7 @@ class Config:
         try:
             content = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise DippError("config", f"{path} cannot be read: {error}") from None
+            raise DippError("config", f"cannot be read from {path}: {error}") from None
         try:
             groups = content.pop("release")
             protocol = Protocol(**_frozen(content.pop("protocol", {})))
@@ -113,37 +113,37 @@ class Config:
         except DippError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DippError(
-                "config", f"{path.name} lacks something, has too much or of another type: {error}"
-            ) from None
+            raise DippError("config", f"has a missing, unknown or mistyped entry in {path.name}: {error}") from None
         return found
 
     def check(self) -> None:
         """Refuse what could only fail later."""
         self._check_numbers()
         if len({release.name for release in self.releases}) != len(self.releases):
-            raise DippError("config", "releases need names of their own", "give their groups different tags")
+            raise DippError("config", "must not give two releases one name", "give their groups different tags")
         for release in self.releases:
             self._check_release(release)
         if any(release.images < self.deviations for release in self.shown("paper")):
-            raise DippError("config", f"deviations of {self.deviations} images need as many in the plotted releases")
+            raise DippError(
+                "config", f"asks for deviations of {self.deviations} images, more than a plotted release has"
+            )
         if self.probes is not None:
             probed = preset_of(self.probes.method)
             if not isinstance(probed, SensingPreset) or self.probes.images > self.images:
-                raise DippError("config", f"probes need a preset of sensing and at most {self.images} images")
+                raise DippError("config", f"must give its probes a preset of sensing and at most {self.images} images")
         if self.ancestral is not None:
             checked = self.release(self.ancestral.release)
             if not checked.coded or checked.sensed or checked.images < self.ancestral.images:
                 needed = f"{self.ancestral.images} images along timesteps"
-                raise DippError("config", f"{checked.name} needs {needed} to be checked")
+                raise DippError("config", f"must give {checked.name} {needed}, so that it can be checked")
         plotted = [release for release in self.releases if release.coded and release in self.shown(release.method)]
         if not plotted:
-            raise DippError("config", f"no release has the tag {self.plotted}, which the panels show")
+            raise DippError("config", f"has no release with the tag {self.plotted}, which the panels show")
         columns = {release.epsilon for method in (LAPLACE, *NOISES) for release in self.shown(method)}
         if odd := [release.name for release in plotted if release.epsilon not in columns]:
-            raise DippError("config", f"{odd[0]} is plotted, so there must be a {LAPLACE} of its ε to compare it with")
+            raise DippError("config", f"plots {odd[0]}, so it must also list {LAPLACE} of that ε")
         if not any(release.name == CLEAN and release.train for release in self.releases):
-            raise DippError("config", f"{CLEAN} must be trained on: its classifier is what Fréchet distances are of")
+            raise DippError("config", f"must train on {CLEAN}: Fréchet distances need that classifier")
 
     def _check_numbers(self) -> None:
         protocol = self.protocol
@@ -157,50 +157,54 @@ class Config:
         counts |= {f"images of {release.name}": release.images for release in self.releases}
         for name, count in counts.items():
             if type(count) is not int or count < 1:
-                raise DippError("config", f"{name} must be a whole number of 1 or more, got {count}")
+                raise DippError("config", f"must give a whole number of 1 or more for {name}, got {count}")
         rates = (protocol.learning_rate, protocol.momentum, protocol.weight_decay, protocol.clip)
         if not all(type(rate) in (int, float) and rate >= 0 for rate in (*rates, *protocol.milestones, protocol.pad)):
-            raise DippError("config", "rates, milestones and pad of the protocol must be numbers of 0 or more")
+            raise DippError("config", "must give rates, milestones and a pad of 0 or more in the protocol")
         for seeds in (protocol.seeds, *(release.seeds for release in self.releases if release.seeds is not None)):
             if not seeds or len(set(seeds)) < len(seeds) or not all(type(s) is int and s >= 0 for s in seeds):
-                raise DippError("config", f"seeds must be different whole numbers of 0 or more, got {list(seeds)}")
+                raise DippError("config", f"must give different whole numbers of 0 or more as seeds, got {list(seeds)}")
         if not protocol.batch <= self.cut < self.images:
             raise DippError(
-                "config", f"{self.cut} of {self.images} images cannot be trained on in batches of {protocol.batch}"
+                "config", f"cannot train on {self.cut} of {self.images} images in batches of {protocol.batch}"
             )
         if self.split not in SPLITS:
-            raise DippError("config", f"split must be one of {', '.join(SPLITS)}, got {self.split}")
+            raise DippError("config", f"must give a split among {', '.join(SPLITS)}, got {self.split}")
 
     def _check_release(self, release: Release) -> None:
         name = release.name
         if release.coded:
             preset_of(release.method)
         if (release.method == CLEAN) != (release.epsilon is None):
-            raise DippError("config", f"{name} is wrong: all but clean pictures have epsilons")
+            raise DippError("config", f"must give epsilons to all releases but clean pictures, see {name}")
         if not all(value is None or value > 0 for value in (release.epsilon, release.bpp, release.relative_snr)):
-            raise DippError("config", f"{name} needs an ε, a rate and a relative SNR above 0")
+            raise DippError("config", f"must give {name} an ε, a rate and a relative SNR above 0")
         if release.like is None and (release.same_steps or release.relative_snr is not None):
-            raise DippError("config", f"{name} has steps or an SNR relative to another", "say which, by like")
+            raise DippError(
+                "config", f"gives {name} steps or an SNR relative to another release", "name that release by like"
+            )
         if (release.like and release.bpp) or (release.same_steps and release.relative_snr):
             raise DippError(
-                "config", f"{name} is chosen in two ways", "keep bpp, or like and one of same_steps, relative_snr"
+                "config", f"chooses {name} in two ways", "keep bpp, or like and one of same_steps, relative_snr"
             )
         if release.sensed and release.like is not None:
-            raise DippError("config", f"{name} has no timesteps, so it cannot be like another", "choose it by bpp")
+            raise DippError("config", f"makes {name} like another release, but it has no timesteps", "choose it by bpp")
         if not release.coded and (release.bpp or release.same_steps or release.relative_snr):
-            raise DippError("config", f"{name} has no plan, so there is none to choose")
+            raise DippError("config", f"chooses a plan for {name}, which has no plan")
         if release.images > self.images:
-            raise DippError("config", f"{name} has {release.images} images, of {self.images}")
+            raise DippError("config", f"asks for {release.images} images of {name}, but has {self.images}")
         if unknown := [output for output in release.train if output not in release.outputs]:
-            raise DippError("config", f"{name} has {' and '.join(release.outputs)}, not {unknown[0]}")
+            raise DippError("config", f"trains {name} on {unknown[0]}, but it has {' and '.join(release.outputs)}")
         if (release.train or release.method == CLEAN) and release.images < self.images:
-            raise DippError("config", f"{name} is clean or trained on, so it needs all {self.images} images")
+            raise DippError("config", f"must give all {self.images} images to {name}, which is clean or trained on")
         if release.like is not None:
             other = self.release(release.like)
             if other.like is not None:
-                raise DippError("config", f"{name} is like {other.name}, which is itself like another")
+                raise DippError("config", f"makes {name} like {other.name}, which is itself like another")
             if other.coded != release.coded or self.releases.index(other) > self.releases.index(release):
-                raise DippError("config", f"{name} must come after {other.name} and be made as that is, to be like it")
+                raise DippError(
+                    "config", f"must list {name} after {other.name}, and make both in one way, since they are alike"
+                )
 
     def seeds(self, release: Release) -> tuple[int, ...]:
         """Seeds of the classifiers of a release."""
@@ -211,7 +215,7 @@ class Config:
         for release in self.releases:
             if release.name == name:
                 return release
-        raise DippError("config", f"there is no release {name}")
+        raise DippError("config", f"has no release {name}")
 
     def matching(self, patterns: str) -> list[Release]:
         """The releases whose names are like one of the patterns, which commas are between."""
@@ -220,7 +224,7 @@ class Config:
             like = {release.name for release in self.releases if fnmatch.fnmatch(release.name, pattern)}
             if not like:
                 names = ", ".join(release.name for release in self.releases)
-                raise DippError("only", f"no release is called like {pattern}; there are {names}")
+                raise DippError("only", f"matches no release: {pattern} is not among {names}")
             found |= like
         return [release for release in self.releases if release.name in found]
 
@@ -252,7 +256,7 @@ def _releases(group: dict[str, Any], images: int) -> list[Release]:
     told = {epsilon for epsilons in (wanted.values() if isinstance(wanted, dict) else ()) for epsilon in epsilons}
     if unknown := told - {*group.get("epsilons", [])}:
         names = ", ".join(map(str, unknown))
-        raise DippError("config", f"{group['method']} is to be trained on at ε = {names}, which it does not have")
+        raise DippError("config", f"trains {group['method']} at ε = {names}, which it does not have")
     for epsilon in group.get("epsilons", [None]):
         train = tuple(output for output in wanted if isinstance(wanted, list) or epsilon in wanted[output])
         parts = [group["method"], *([] if epsilon is None else [f"{epsilon:g}"])]

@@ -18,7 +18,7 @@ def preset_of(method: str) -> Preset:
     """The preset of a method; `unclipped` is what `sharp` was before residuals were clipped."""
     known = {**PRESETS, "unclipped": UNCLIPPED["sharp"]}
     if method not in known:
-        raise DippError("preset", f"one of {', '.join(known)} is needed, got {method}")
+        raise DippError("preset", f"must be one of {', '.join(known)}, got {method}")
     return known[method]
 
 

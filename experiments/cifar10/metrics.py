@@ -38,7 +38,7 @@ def ms_ssim(pictures: Pixels, clean: Pixels, device: str) -> float:
     try:
         from torchmetrics.functional.image import multiscale_structural_similarity_index_measure as similarity
     except ImportError:
-        raise DippError("metrics", "torchmetrics is missing", 'pip install ".[experiment]"') from None
+        raise DippError("metrics", "need the package torchmetrics", 'pip install ".[experiment]"') from None
     betas = tuple(beta / sum(USUAL_BETAS) for beta in USUAL_BETAS)
     total = 0.0
     for start in range(0, len(pictures), BATCH):

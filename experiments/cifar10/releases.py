@@ -308,12 +308,10 @@ class Maker:
     def _require_archive(self, release: Release) -> Path:
         path = self.store.archive(release.name)
         if self.store.record(f"encode.{release.name}") is None:
-            raise DippError(release.name, "it is not encoded yet", "run the stage encode first")
+            raise DippError(release.name, "is not encoded yet", "run the stage encode first")
         if not path.exists():
             # It is not made anew of itself: that would be another release, and what was trained is of this one.
-            raise DippError(
-                str(path), "the archive is missing", f"bring it here, or delete all records of {release.name}"
-            )
+            raise DippError(str(path), "is missing", f"bring it here, or delete all records of {release.name}")
         return path
 
     def _open(self, release: Release) -> Archive:

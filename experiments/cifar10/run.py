@@ -30,14 +30,16 @@ from experiments.cifar10.store import Store
 def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDArray[np.int64]]:
     """The first pictures and labels of a split of CIFAR-10, from the folder of its Python version."""
     if not folder.is_dir():
-        raise DippError("data", f"there is no folder {folder}", "give the folder of CIFAR-10's Python version")
+        raise DippError("data", f"must be a folder, got {folder}", "give the folder of CIFAR-10's Python version")
     inner = folder / cifar.TEN.folder
     place = inner if inner.is_dir() else folder
     if not cifar.TEN.is_in(place):
-        raise DippError("data", f"{folder} has no CIFAR-10", "give the folder that holds cifar-10-batches-py")
+        raise DippError(
+            "data", f"must hold CIFAR-10, but {folder} does not", "give the folder that holds cifar-10-batches-py"
+        )
     sources = [Cifar.open(place, name) for name in split.split(" and ")]
     if sum(map(len, sources)) < count:
-        raise DippError("data", f"{count} pictures of {split} are needed, {folder} has {sum(map(len, sources))}")
+        raise DippError("data", f"must hold {count} pictures of {split}, but {folder} has {sum(map(len, sources))}")
     rows = list(itertools.islice((row for source in sources for row in source.read(0, len(source))), count))
     pixels = np.stack([row.content for row in rows])  # type: ignore[misc]
     return pixels, np.array([row.label for row in rows], np.int64)
@@ -47,9 +49,9 @@ def run(options: Options, *, command: str, say: Say) -> bool:
     """Run a stage, or all of them, and note how long each took, and where; whether there was time for all of it."""
     stage, minutes = options.stage, options.minutes
     if stage is not None and stage not in STAGES:
-        raise DippError("stage", f"one of {', '.join(STAGES)} is needed, got {stage}")
+        raise DippError("stage", f"must be one of {', '.join(STAGES)}, got {stage}")
     if minutes is not None and not minutes > 0:
-        raise DippError("minutes", f"a number above 0 is needed, got {minutes}")
+        raise DippError("minutes", f"must be above 0, got {minutes}")
     chosen, place = Config.load(options.config), torch_device(options.device)
     releases = chosen.matching(options.only)
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}

@@ -103,11 +103,11 @@ class Run:
         for name, made_of in self._made_of.items():
             record = self.store.record(name)
             if record is not None and record.get("made_of") != made_of:
-                raise DippError("output", f"{name} was made with another config", "take another folder")
+                raise DippError("output", f"has {name}, which was made with another config", "name another folder")
         for what in MADE_WITH:
             if len(found := self.store.made_with(what)) > 1:
                 raise DippError(
-                    "output", f"records of more than one {what} are there ({', '.join(found)})", "keep those of one"
+                    "output", f"has records of more than one {what} ({', '.join(found)})", "keep those of one"
                 )
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class Run:
         if any(self.store.records(kind) for kind in kinds):
             raise DippError(
                 release.name,
-                f"records of its archive are there, but not encode.{release.name}.json",
+                f"has records of its archive, but no encode.{release.name}.json",
                 f"bring that, or delete {', '.join(f'{kind}*' for kind in kinds)}, and ancestral.json if it is of "
                 "this release",
             )
@@ -284,7 +284,9 @@ class Run:
         """None if its weights were left elsewhere: those of another classifier would measure something else."""
         weights = self.store.tensors("weights", self._judge_name)
         if weights is None and self.store.record(f"train.{CLEAN}.{self._judge_name}") is None:
-            raise DippError("metrics", "the Fréchet distance needs the classifier of clean pictures", "run train first")
+            raise DippError(
+                "metrics", "need the classifier of clean pictures for the Fréchet distance", "run the stage train first"
+            )
         if weights is None:
             self.say(f"no Fréchet distance is measured: weights/{self._judge_name}.pt is not here")
             return None
@@ -310,7 +312,7 @@ class Run:
         from experiments.cifar10 import report, tables  # they draw, which the other stages need no library for
 
         if not self.store.records(""):
-            raise DippError("output", f"{self.store.folder} has no records to report", "run another stage first")
+            raise DippError("output", f"has no records to report in {self.store.folder}", "run another stage first")
         place = report.write(self.config, self.store)
         for line in tables.gaps(report.missing(self.config, self.store)):
             self.say(f"missing: {line}")

@@ -44,7 +44,9 @@ class Store:
             for name in FOLDERS:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DippError("output", f"{self.folder} cannot be written to ({error.strerror})") from None
+            raise DippError(
+                "output", f"must be a folder that can be written to, got {self.folder} ({error.strerror})"
+            ) from None
 
     def archive(self, release: str) -> Path:
         """Where the archive of a release is, or will be."""
@@ -72,7 +74,9 @@ class Store:
         """Raise if records here were made with another one: they could not be compared."""
         if others := [other for other in self.made_with(what) if other != identity]:
             raise DippError(
-                what, f"records in the folder are of {others[0]}, not {identity}", "take that, or another folder"
+                what,
+                f"must be {others[0]}, as in the records of the folder, got {identity}",
+                "take that, or name another folder",
             )
 
     def forget(self, release: str) -> None:
@@ -92,10 +96,12 @@ class Store:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DippError(
-                    "output", f"another process is in the stage {stage}", "wait, or take another folder"
+                    "output", f"is in use by another process in the stage {stage}", "wait, or name another folder"
                 ) from None
             except OSError as error:
-                raise DippError("output", f"{self.folder} cannot be locked ({error.strerror})") from None
+                raise DippError(
+                    "output", f"must be a folder that can be locked, got {self.folder} ({error.strerror})"
+                ) from None
             yield
 
     def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:
@@ -145,4 +151,4 @@ def _whole(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, EOFError, RuntimeError, pickle.UnpicklingError):
-        raise DippError(str(path), "not a whole file", "bring it here again, or delete it") from None
+        raise DippError(str(path), "is not a whole file", "bring it here again, or delete it") from None

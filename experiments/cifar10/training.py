@@ -105,7 +105,7 @@ class Wave:
     ) -> None:
         shapes = {task.pictures.shape for task in tasks}
         if len(shapes) != 1 or shapes.pop()[0] != len(labels):
-            raise DippError("tasks", "pictures of one shape, and as many as there are labels, are needed")
+            raise DippError("tasks", "must have pictures of one shape, and a label for each")
         self.tasks, self.protocol, self.device = tasks, protocol, torch.device(device)
         self.size = tasks[0].pictures.shape[1:3]
         self.cut = cut
@@ -246,7 +246,7 @@ class Wave:
         """Go on from states of one epoch. Tensors are filled and not replaced: a graph knows them by their place."""
         epochs = {state["epoch"] for state in states}
         if len(states) != len(self.tasks) or len(epochs) != 1:
-            raise DippError("states", "one of each classifier, all of one epoch, are needed")
+            raise DippError("states", "must have one state of each classifier, all of one epoch")
         self.epoch = epochs.pop()
         self.curves = [[(epoch, accuracy) for epoch, accuracy in state["curve"]] for state in states]
         for number, state in enumerate(states):

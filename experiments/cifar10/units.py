@@ -149,7 +149,9 @@ class Job:
     def _released(self, case: Case) -> Pixels:
         pictures = self.store.pictures(case.name, "released")
         if pictures is None or len(pictures) != len(self.pixels):
-            raise DippError(case.name, f"its {len(self.pixels)} pictures are not here", "run the stage release first")
+            raise DippError(
+                case.name, f"has no file with its {len(self.pixels)} pictures", "run the stage release first"
+            )
         return pictures
 
     def _wave(self, sets: dict[str, Pixels], seed: int) -> None:
@@ -228,7 +230,7 @@ def made(case: Case, pixels: Pixels, denoiser: Denoiser, store: Store) -> tuple[
 def _asked(case: Case, unit: Unit, pixels: Pixels, denoiser: Denoiser, store: Store) -> tuple[Pixels, dict[str, Any]]:
     """Return what questions by the model's words tell, with the network or without."""
     if denoiser.books is None:
-        raise DippError("model", "it has no words", "make them with `dipp words`")
+        raise DippError("model", "has no words", "make them with `dipp words`")
     geometry, found = Geometry.of(pixels.shape[1:]), list[Pixels]()
     if case.method == "dipp":
         planner = QuestionPlanner(denoiser.books, geometry, (unit,))
@@ -318,7 +320,7 @@ def experiment(
 ) -> None:
     """Measure what is learnt from pictures that were released with an ε for each cell, or for the whole picture."""
     if stage is not None and stage not in STAGES:
-        raise DippError("stage", f"one of {', '.join(STAGES)} is needed, got {stage}")
+        raise DippError("stage", f"must be one of {', '.join(STAGES)}, got {stage}")
     patterns = [pattern.strip() for pattern in only.split(",")]
 
     def wanted(name: str) -> bool:
@@ -326,7 +328,7 @@ def experiment(
 
     chosen, place = [case for case in cases() if wanted(case.name)], torch_device(device)
     if not chosen and not wanted(CLEAN):
-        raise DippError("only", f"no case is called like {only}; there are {', '.join(case.name for case in cases())}")
+        raise DippError("only", f"matches no case: {only} is not among {', '.join(case.name for case in cases())}")
     pixels, labels = run.load(data, images)
     usual = Protocol()
     batch = min(usual.batch, images // 2)

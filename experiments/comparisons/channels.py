@@ -55,7 +55,9 @@ class Huber(LocationChannel):
     def __post_init__(self) -> None:
         if not 1e-3 <= self.k <= 30:
             raise DippError(
-                "k", f"a number from 0.001 to 30 is needed, got {self.k}", "beyond, use Laplace or Gaussian"
+                "k",
+                f"must be from 0.001 to 30, got {self.k}",
+                "take Laplace for a smaller k, and Gaussian for a larger one",
             )
 
     @property

@@ -38,16 +38,16 @@ class GaussianDiffusion:
 
     def __post_init__(self) -> None:
         if not 0 < self.snr < math.inf:
-            raise DippError("snr", f"a finite number above 0 is needed, got {self.snr}")
+            raise DippError("snr", f"must be finite and above 0, got {self.snr}")
         if self.channels < 1:
-            raise DippError("channels", f"a whole number of at least 1 is needed, got {self.channels}")
+            raise DippError("channels", f"must be a whole number of at least 1, got {self.channels}")
 
     @classmethod
     def of_steps(cls, gains: Iterable[float], channels: int = 3) -> GaussianDiffusion:
         """A schedule, given by the SNR gains of its steps."""
         steps = tuple(gains)
         if not all(0 < gain < math.inf for gain in steps):
-            raise DippError("gains", "finite numbers above 0 are needed")
+            raise DippError("gains", "must be finite and above 0")
         return cls(math.fsum(steps), channels)
 
     @property
@@ -63,13 +63,13 @@ class GaussianDiffusion:
     def delta(self, epsilon: float) -> float:
         """The least δ that holds with ε."""
         if not 0 <= epsilon < math.inf:
-            raise DippError("epsilon", f"a finite number of at least 0 is needed, got {epsilon}")
+            raise DippError("epsilon", f"must be finite and at least 0, got {epsilon}")
         return _delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
         """The least ε ≥ 0 that holds with δ."""
         if not 0 < delta < 1:
-            raise DippError("delta", f"a number between 0 and 1 is needed, got {delta}")
+            raise DippError("delta", f"must be between 0 and 1, got {delta}")
         if _delta(self.mu, 0.0) <= delta:
             return 0.0
         # δ falls with ε, and a Gaussian tail bounds it at the upper end.

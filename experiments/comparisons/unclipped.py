@@ -42,7 +42,7 @@ class RivalledPlanner(Planner):
         super().__post_init__()
         rival = self.rival
         if (rival.schedule, rival.geometry) != (self.schedule, self.geometry):
-            raise DippError("rival", "it must plan for the same model and the same size of images")
+            raise DippError("rival", "must plan for the same model and the same size of images")
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
         """For every final timestep within reach of either, in ascending SNR, the plan of fewest bits."""

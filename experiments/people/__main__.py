@@ -28,7 +28,7 @@ def experiment(
     import torch
 
     if stage is not None and stage not in STAGES:
-        raise DippError("stage", f"one of {', '.join(STAGES)} is needed, got {stage}")
+        raise DippError("stage", f"must be one of {', '.join(STAGES)}, got {stage}")
     torch.set_num_threads(1)
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
     store = Store(output, shlex.join(["python", "-m", "experiments.people", *words]), commit(), only)

@@ -67,7 +67,7 @@ def load(place: Path) -> Faces:
     """Read a folder or the sheet."""
     rows = _of_folder(place) if place.is_dir() else _of_sheet(place)
     if rows.shape[2:4] not in BOXES:
-        raise DippError("faces", f"pictures of 92×112 or 250×250 are needed, got {rows.shape[3]}×{rows.shape[2]}")
+        raise DippError("faces", f"must have 92×112 or 250×250 pixels, got {rows.shape[3]}×{rows.shape[2]}")
     return Faces(rows[LEFT_OUT:] if len(rows) == PEOPLE else rows)
 
 
@@ -75,7 +75,7 @@ def _of_sheet(path: Path) -> Pixels:
     with Image.open(path) as image:
         sheet = np.asarray(image.convert("RGB"))
     if sheet.shape[:2] != (PEOPLE * HEIGHT, EACH * WIDTH):
-        raise DippError("faces", f"a sheet of 40 rows of 10 pictures of 92×112 is needed, got {sheet.shape}")
+        raise DippError("faces", f"must be a sheet of 40 rows of 10 pictures of 92×112, got {sheet.shape}")
     return sheet.reshape(PEOPLE, HEIGHT, EACH, WIDTH, 3).swapaxes(1, 2)
 
 
@@ -83,10 +83,13 @@ def _of_folder(folder: Path) -> Pixels:
     people = sorted((path for path in folder.iterdir() if path.is_dir()), key=_order)
     rows = [sorted((path for path in one.iterdir() if path.suffix in SUFFIXES), key=_order)[:EACH] for one in people]
     if len(rows) < 2 or any(len(row) < EACH for row in rows):
-        raise DippError("faces", f"{folder} needs a folder with {EACH} pictures for each of two or more people")
+        raise DippError(
+            "faces",
+            f"must be a folder with {EACH} pictures for each of two or more people, got {folder}",
+        )
     pictures = [[_read(path) for path in row] for row in rows]
     if len({one.shape for row in pictures for one in row}) > 1:
-        raise DippError("faces", f"{folder} has pictures of several sizes", "one is needed")
+        raise DippError("faces", f"must have one size, but {folder} has several")
     return np.array(pictures)
 
 

@@ -40,9 +40,9 @@ def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np
     """
     release = archive.release
     if release.plan.kind != Question.kind:
-        raise DippError("archive", "questions are needed, which units larger than a pixel are asked")
+        raise DippError("archive", "must have questions, which ask units larger than a pixel")
     if {(height, width) for _, height, width in archive.runs.tolist()} != {candidates.shape[1:3]}:
-        raise DippError("archive", "pictures of the size of the candidates are needed")
+        raise DippError("archive", "must have pictures of the size of the candidates")
     geometry = release.geometry(*candidates.shape[1:3])
     chain = Chain.of_pictures(release.plan, denoiser, release.seed, geometry)
     return of_rows(chain, archive.batch(0, len(archive)), candidates)

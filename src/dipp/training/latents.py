@@ -44,7 +44,7 @@ def load(denoiser: Denoiser, data: Path, count: int, window: Window | None = Non
     """Read public pictures of the size that a latent model was trained on, and return their latents."""
     height, width = denoiser.sample_size
     if denoiser.latents is None or height != width:
-        raise DippError("model", f"a latent model of square pictures is needed, got latents of {height}×{width}")
+        raise DippError("model", f"must be a latent model of square pictures, got latents of {height}×{width}")
     found = public_pictures.load(data, height * denoiser.latents.factor, count, denoiser.colours, window)
     return PublicPictures(denoiser.coded(found.pixels), found.skipped)
 

@@ -74,7 +74,9 @@ def load(
         if limit is not None and len(tiles) >= limit:
             break
     if not tiles:
-        raise DippError("data", f"{data} holds no picture of at least {size}×{size}, {skipped} were skipped")
+        raise DippError(
+            "data", f"must hold a picture of at least {size}×{size}, but {data} has none ({skipped} skipped)"
+        )
     return PublicPictures(np.stack(tiles[:limit]), skipped)
 
 
@@ -116,7 +118,9 @@ def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None
     count = len(found[0])
     if not count:
         largest = max(kind.side for kind in kinds)
-        raise DippError("data", f"{data} holds no picture of at least {largest}×{largest}, {skipped} were skipped")
+        raise DippError(
+            "data", f"must hold a picture of at least {largest}×{largest}, but {data} has none ({skipped} skipped)"
+        )
     shares = [max(1, count * kinds[0].side ** 2 // kind.side**2) for kind in kinds]
     picked = [np.linspace(0, count - 1, share).round().astype(int) for share in shares]
     return [np.stack([squares[i] for i in chosen]) for squares, chosen in zip(found, picked, strict=True)], skipped
@@ -145,7 +149,7 @@ def sources(data: Path) -> Iterator[Source]:
     elif data.suffix == ".tar":
         yield from _tar(data)
     elif not data.is_dir():
-        raise DippError("data", f"{data} is neither a folder nor a .tar, .parquet, .npy or .npz file")
+        raise DippError("data", f"must be a folder or a .tar, .parquet, .npy or .npz file, but {data} is neither")
     elif (data / cifar.TEN.batches["train"][0]).is_file():
         for name in cifar.TEN.batches["train"]:
             yield from cifar.read(data / name)[0]
@@ -177,7 +181,7 @@ def _tar(path: Path) -> Iterator[bytes]:
                 if content := tar.extractfile(member) if member.isfile() else None:
                     yield content.read()
     except (tarfile.TarError, EOFError):
-        raise DippError("data", f"{path.name} is damaged, or no tar file", "get it again") from None
+        raise DippError("data", f"must be a whole tar file, but {path.name} cannot be read", "get it again") from None
 
 
 def _numpy(path: Path) -> Iterator[Pixels]:
@@ -186,10 +190,12 @@ def _numpy(path: Path) -> Iterator[Pixels]:
         content = np.load(path, allow_pickle=False)
         images = content if isinstance(content, np.ndarray) else content["images"]
     except Exception:
-        raise DippError("data", f"{path.name} cannot be read", "a .npy, or a .npz with `images`, is needed") from None
+        raise DippError(
+            "data", f"cannot be read from {path.name}", "give a .npy, or a .npz with an array called images"
+        ) from None
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (1, 3):
         raise DippError(
-            "data", f"uint8 (N, H, W, 3) or (N, H, W, 1) is needed, got {images.dtype} of shape {images.shape}"
+            "data", f"must be uint8 of shape (N, H, W, 3) or (N, H, W, 1), got {images.dtype} of shape {images.shape}"
         )
     yield from images
 

@@ -107,7 +107,7 @@ class Run:
         setup.check_disk(output, sum(parameter.numel() for parameter in self.parameters))
         size = public_pictures.usual_side(data, SIDE) if size is None else size
         if size < LEAST_SIDE:
-            raise DippError("size", f"pictures and tiles of at least {LEAST_SIDE} pixels a side are needed, got {size}")
+            raise DippError("size", f"must be at least {LEAST_SIDE} pixels, for tiles and pictures alike, got {size}")
         sides = (size, min(size, SMALL_SIDE))
         cuts = [Cut(side, count, whole) for side, count, whole in zip(sides, CUT_TILES, (0.0, SCENE), strict=True)]
         self.tiles = setup.tiles(data, validate_on, cuts)
@@ -169,7 +169,9 @@ class Run:
             now = time.monotonic()
             self.seconds = before + now - began
             if not math.isfinite(summed):
-                raise DippError("train", "the loss is no longer finite", "lower --learning-rate and start anew")
+                raise DippError(
+                    "train", "has reached a loss that is not finite", "lower --learning-rate and start anew"
+                )
             if now - told >= REPORT_SECONDS or self.progress == 1:
                 count = self.step - told_step
                 tell(Report(self.step, self.progress, summed / (2 * count), count / (now - told)))
@@ -293,12 +295,14 @@ class Run:
             content = torch.load(path, map_location=self.device, weights_only=True)
             course = json.loads(content["course"])
         except Exception:
-            raise DippError(CHECKPOINT, "damaged", "delete it to start anew") from None
+            raise DippError(CHECKPOINT, "is damaged", "delete it to start anew") from None
         ours = self._course()
         other = [name for name, value in ours.items() if course.get(name) != json.loads(json.dumps(value))]
         if other:
             raise DippError(
-                "output", f"{self.output} holds a run with another {', '.join(other)}", "use another folder"
+                "output",
+                f"must be of the same run, but {self.output} has another {', '.join(other)}",
+                "name another folder",
             )
         try:
             self.network.load_state_dict({name: tensor.float() for name, tensor in content["weights"].items()})
@@ -307,5 +311,5 @@ class Run:
             self.step, self.seconds = content["step"], content["seconds"]
             self.validations = json.loads(content["validations"])
         except (KeyError, RuntimeError):
-            raise DippError(CHECKPOINT, "not whole", "delete it to start anew") from None
+            raise DippError(CHECKPOINT, "is not whole", "delete it to start anew") from None
         torch.manual_seed((self.settings.seed << 40) + self.step)  # not the same tiles again

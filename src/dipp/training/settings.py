@@ -37,15 +37,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
-            raise DippError("steps, minutes", "one of them is needed")
+            raise DippError("steps, minutes", "must not both be given or both be missing", "give one of them")
         if not (self.steps is None or self.steps >= 1) or not (self.minutes is None or 0 < self.minutes < math.inf):
-            raise DippError("steps, minutes", "a number above 0 is needed")
+            raise DippError("steps, minutes", "must be above 0")
         if self.batch < 2 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 < self.coded < 1:
-            raise DippError("train", "batch ≥ 2, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 < coded < 1 are needed")
+            raise DippError("train", "needs batch ≥ 2, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 < coded < 1")
         if not 0 <= self.told < 1:
-            raise DippError("told", f"a share from 0 to below 1 is needed, got {self.told}")
+            raise DippError("told", f"must be at least 0 and below 1, got {self.told}")
         if not 0 <= self.seed < MAX_SEED:
-            raise DippError("seed", f"a whole number from 0 to {MAX_SEED - 1} is needed, got {self.seed}")
+            raise DippError("seed", f"must be a whole number from 0 to {MAX_SEED - 1}, got {self.seed}")
 
     def progress(self, step: int, seconds: float) -> float:
         """Return the share of the run that is done after a number of steps and seconds, from 0 to 1."""

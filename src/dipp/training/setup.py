@@ -51,9 +51,9 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
         if not len(mine) or not len(theirs):
             raise DippError(
                 "data",
-                f"photographs of at least {cut.side}×{cut.side} are needed, to train on and to validate on, and too "
-                f"few of the {len(every) + len(others)} that were found are",
-                "--size takes smaller tiles",
+                f"must hold photographs of at least {cut.side}×{cut.side} to train on and to validate on, but too few "
+                f"of the {len(every) + len(others)} there are that large",
+                "pass a smaller --size",
             )
     # Spread over all: a large photograph alone gives more.
     kept = [array[:: max(1, len(array) // VALIDATION_TILES)][:VALIDATION_TILES] for array in held_out]
@@ -76,16 +76,18 @@ def origin(
 
 def _origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Config, dict[str, torch.Tensor] | None]:
     if start is not None and network is not None:
-        raise DippError("network, start", "at most one of them is needed", "a denoiser to go on from has its network")
+        raise DippError(
+            "network, start", "must not both be given", "leave out network: a denoiser to start from brings its own"
+        )
     if start is not None:
         denoiser = models.load(start)
         if not isinstance(denoiser, PhotoDenoiser):
-            raise DippError("start", f"a denoiser for photographs is needed, {start} holds another")
+            raise DippError("start", f"must be a denoiser for photographs, but {start} holds another")
         return denoiser.config, denoiser.network.state_dict()
     try:
         return Config.from_dict(network or {}), None
     except (TypeError, ValueError) as error:
-        raise DippError("network", f"the config makes no network: {error}") from None
+        raise DippError("network", f"has a config that makes no network: {error}") from None
 
 
 def check_folder(output: Path, checkpoint: str) -> None:
@@ -94,14 +96,16 @@ def check_folder(output: Path, checkpoint: str) -> None:
         there = _nearest(output)
         names = {path.name for path in there.iterdir()} if there == output.absolute() else set()
     except OSError:
-        raise DippError("output", f"{output} is not a folder that can be made") from None
+        raise DippError("output", f"must be a folder that can be made, got {output}") from None
     if not os.access(there, os.W_OK):
-        raise DippError("output", f"{output} cannot be written to")
+        raise DippError("output", f"must be a folder that can be written to, got {output}")
     others = {name for name in names if not files.is_part(name)}
     for name in names - others:  # what a process that was killed while it saved has left
         (output / name).unlink(missing_ok=True)
     if others and checkpoint not in names:
-        raise DippError("output", f"{output} is neither empty nor a training run", "use another folder")
+        raise DippError(
+            "output", f"must be empty or hold a training run, but {output} holds other files", "name another folder"
+        )
 
 
 def make_folder(output: Path) -> None:
@@ -109,7 +113,7 @@ def make_folder(output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise DippError("output", f"{output} is not a folder that can be made") from None
+        raise DippError("output", f"must be a folder that can be made, got {output}") from None
 
 
 def _nearest(output: Path) -> Path:
@@ -126,4 +130,4 @@ def check_disk(output: Path, parameters: int) -> None:
     needed = parameters * 2 * (2 * 2 + 2) + (1 << 24)
     free = shutil.disk_usage(_nearest(output)).free
     if free < needed:
-        raise DippError("output", f"{needed >> 20} MB of disk are needed in {output}, {free >> 20} MB are free")
+        raise DippError("output", f"needs {needed >> 20} MB of disk in {output}, but {free >> 20} MB are free")

@@ -83,8 +83,8 @@ def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Win
     if len(order) <= tried:
         raise DippError(
             "data",
-            f"more than {tried} pictures of at least {side}×{side} are needed, got {len(order)}",
-            "--tried takes fewer",
+            f"must hold more than {tried} pictures of at least {side}×{side}, got {len(order)}",
+            "pass a smaller --tried",
         )
     others = squares[order[:tried]]
     smaller = [_shrunk(others, size) for size in (SMALLEST, 64, 128) if size < side]

@@ -152,35 +152,35 @@ def test_everybodys_protocol_trains_on_the_training_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "named"),
     [
-        ({"images": 100}, "50 of 100 images cannot be trained on in batches of 128"),
-        ({"training": 10_000}, "10000 of 10000 images cannot be trained on"),
-        ({"split": "validation"}, "split must be one of test, train and test, got validation"),
-        ({"release": [{"method": "clean", "reason": "", "seeds": [1, 1]}]}, "seeds must be different"),
+        ({"images": 100}, "50 of 100 images in batches of 128"),
+        ({"training": 10_000}, "10000 of 10000 images"),
+        ({"split": "validation"}, "validation"),
+        ({"release": [{"method": "clean", "reason": "", "seeds": [1, 1]}]}, "seeds"),
         (
             {"probes": {"method": "paper", "epsilons": [1], "images": 1, "bpp": 1.0}},
-            "probes need a preset of sensing and at most 10000 images",
+            "at most 10000 images",
         ),
         (
             {"release": [{"method": "sharp", "epsilons": [2], "like": "sharp-2", "reason": ""}]},
-            "sharp-2 has no timesteps",
+            "sharp-2",
         ),
-        ({"ancestral": {"release": "nothing", "images": 1}}, "no release nothing"),
-        ({}, "clean needs 1 images along timesteps"),
-        ({"colour": "red"}, "too much"),
+        ({"ancestral": {"release": "nothing", "images": 1}}, "nothing"),
+        ({}, "clean 1 images along timesteps"),
+        ({"colour": "red"}, "colour"),
         ({"release": [{"method": "dance", "reason": ""}]}, "preset"),
-        ({"calls": 0}, "calls must be a whole number of 1 or more, got 0"),
-        ({"protocol": {"epochs": 0}}, "epochs must be a whole number of 1 or more, got 0"),
-        ({"protocol": {"wave": 0}}, "wave must be a whole number of 1 or more, got 0"),
-        ({"protocol": {"evaluate_every": 0}}, "evaluate_every must be a whole number of 1 or more, got 0"),
-        ({"protocol": {"evaluate_every": "a"}}, "evaluate_every must be a whole number of 1 or more, got a"),
-        ({"protocol": {"epochs": True}}, "epochs must be a whole number"),
-        ({"previews": -1}, "previews must be a whole number of 1 or more, got -1"),
-        ({"protocol": {"learning_rate": "a"}}, "rates, milestones and pad"),
-        ({"protocol": {"milestones": ["a"]}}, "rates, milestones and pad"),
-        ({"protocol": {"pad": -1}}, "rates, milestones and pad"),
-        ({"release": [{"method": "laplace", "epsilons": [2], "bpp": 1, "reason": ""}]}, "laplace-2 has no plan"),
+        ({"calls": 0}, "calls, got 0"),
+        ({"protocol": {"epochs": 0}}, "epochs, got 0"),
+        ({"protocol": {"wave": 0}}, "wave, got 0"),
+        ({"protocol": {"evaluate_every": 0}}, "evaluate_every, got 0"),
+        ({"protocol": {"evaluate_every": "a"}}, "evaluate_every, got a"),
+        ({"protocol": {"epochs": True}}, "epochs"),
+        ({"previews": -1}, "previews, got -1"),
+        ({"protocol": {"learning_rate": "a"}}, "rates, milestones and a pad"),
+        ({"protocol": {"milestones": ["a"]}}, "rates, milestones and a pad"),
+        ({"protocol": {"pad": -1}}, "rates, milestones and a pad"),
+        ({"release": [{"method": "laplace", "epsilons": [2], "bpp": 1, "reason": ""}]}, "laplace-2"),
         (
             {
                 "release": [
@@ -188,7 +188,7 @@ def test_everybodys_protocol_trains_on_the_training_set() -> None:
                     {"method": "paper", "epsilons": [2], "reason": ""},
                 ]
             },
-            "diffc-2 must come after paper-2",
+            "diffc-2 after paper-2",
         ),
         (
             {
@@ -197,28 +197,28 @@ def test_everybodys_protocol_trains_on_the_training_set() -> None:
                     {"method": "paper", "epsilons": [2], "like": "laplace-2", "reason": ""},
                 ]
             },
-            "paper-2 must come after laplace-2 and be made as that is",
+            "paper-2 after laplace-2",
         ),
-        ({"protocol": {"epochs": 2.5}}, "epochs must be a whole number of 1 or more, got 2.5"),
-        ({"protocol": {"seeds": [0, 0]}}, "seeds must be different whole numbers"),
-        ({"protocol": {"seeds": [-1]}}, "seeds must be different whole numbers"),
-        ({"protocol": {"seeds": 3}}, "lacks something, has too much or of another type"),
-        ({"protocol": {"batch": 0}}, "batch must be a whole number of 1 or more, got 0"),
-        ({"protocol": {"seeds": []}}, "the number of seeds must be a whole number of 1 or more, got 0"),
+        ({"protocol": {"epochs": 2.5}}, "epochs, got 2.5"),
+        ({"protocol": {"seeds": [0, 0]}}, "seeds"),
+        ({"protocol": {"seeds": [-1]}}, "seeds"),
+        ({"protocol": {"seeds": 3}}, "mistyped"),
+        ({"protocol": {"batch": 0}}, "batch, got 0"),
+        ({"protocol": {"seeds": []}}, "the number of seeds, got 0"),
         (
             {"deviations": 0, "release": [{"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""}]},
-            "deviations must be a whole number of 1 or more, got 0",
+            "deviations, got 0",
         ),
         (
             {"ancestral": {"release": "clean", "images": 0}},
-            "images of ancestral must be a whole number of 1 or more, got 0",
+            "images of ancestral, got 0",
         ),
-        ({"release": [{"method": "laplace", "reason": ""}]}, "laplace is wrong: all but clean pictures have epsilons"),
-        ({"release": [{"method": "clean", "epsilons": [1], "reason": ""}]}, "clean-1 is wrong"),
-        ({"release": [{"method": "paper", "epsilons": [0], "reason": ""}]}, "paper-0 needs an ε, a rate"),
-        ({"release": [{"method": "paper", "epsilons": [1], "bpp": -1, "reason": ""}]}, "paper-1 needs an ε, a rate"),
+        ({"release": [{"method": "laplace", "reason": ""}]}, "see laplace"),
+        ({"release": [{"method": "clean", "epsilons": [1], "reason": ""}]}, "see clean-1"),
+        ({"release": [{"method": "paper", "epsilons": [0], "reason": ""}]}, "paper-0 an ε, a rate"),
+        ({"release": [{"method": "paper", "epsilons": [1], "bpp": -1, "reason": ""}]}, "paper-1 an ε, a rate"),
         ({"release": [{"method": "paper", "epsilons": [1], "relative_snr": 0.5, "reason": ""}]}, "by like"),
-        ({"release": [{"method": "clean", "reason": "", "images": 10_001}]}, "clean has 10001 images, of 10000"),
+        ({"release": [{"method": "clean", "reason": "", "images": 10_001}]}, "10001 images of clean"),
         (
             {
                 "deviations": 9,
@@ -227,28 +227,28 @@ def test_everybodys_protocol_trains_on_the_training_set() -> None:
                     {"method": "paper", "tag": "plotted", "epsilons": [2], "images": 8, "reason": ""},
                 ],
             },
-            "deviations of 9 images need as many",
+            "9 images",
         ),
         (
             {"release": [{"method": "clean", "reason": "", "like": "clean"}]},
-            "clean is like clean, which is itself like",
+            "clean, which is itself like",
         ),
         (
             {
                 "release": [{"method": "paper", "tag": "plotted", "epsilons": [2], "reason": ""}],
                 "ancestral": {"release": "paper-2-plotted", "images": 1},
             },
-            "paper-2-plotted is plotted, so there must be a laplace of its ε",
+            "paper-2-plotted",
         ),
-        ({"release": [{"method": "clean", "reason": ""}, {"method": "clean", "reason": ""}]}, "names of their own"),
-        ({"release": [{"method": "clean", "reason": "", "images": 5}]}, "needs all 10000 images"),
+        ({"release": [{"method": "clean", "reason": ""}, {"method": "clean", "reason": ""}]}, "one name"),
+        ({"release": [{"method": "clean", "reason": "", "images": 5}]}, "all 10000 images"),
         (
             {
                 "plotted": "drawn",
                 "release": [{"method": "paper", "tag": "undrawn", "epsilons": [2], "reason": ""}],
                 "ancestral": {"release": "paper-2-undrawn", "images": 1},
             },
-            "no release has the tag drawn",
+            "tag drawn",
         ),
         (
             {
@@ -259,11 +259,11 @@ def test_everybodys_protocol_trains_on_the_training_set() -> None:
                 ],
                 "ancestral": {"release": "paper-2-plotted", "images": 1},
             },
-            "clean must be trained on",
+            "train on clean",
         ),
         (
             {"release": [{"method": "paper", "epsilons": [2], "like": "paper-2", "bpp": 1, "reason": ""}]},
-            "paper-2 is chosen in two ways",
+            "paper-2 in two ways",
         ),
         (
             {
@@ -278,21 +278,22 @@ def test_everybodys_protocol_trains_on_the_training_set() -> None:
                     }
                 ]
             },
-            "diffc-2 is chosen in two ways",
+            "diffc-2 in two ways",
         ),
-        ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "clean has clean, not noisy"),
-        ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "needs all 10000 images"),
+        ({"release": [{"method": "clean", "reason": "", "train": ["noisy"]}]}, "noisy, but it has clean"),
+        ({"release": [{"method": "clean", "reason": "", "train": ["clean"], "images": 5}]}, "all 10000 images"),
     ],
 )
-def test_a_config_that_cannot_work_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_config_that_cannot_work_is_refused(change: dict[str, Any], named: str, tmp_path: Path) -> None:
     lines = {"images": 10_000, "calls": 1, "deviations": 1, "previews": 1, "plotted": "plotted"}
     clean = [{"method": "clean", "reason": "", "train": ["clean"]}]
     content: dict[str, Any] = {**lines, "ancestral": {"release": "clean", "images": 1}, "release": clean, **change}
     path = tmp_path / "config.toml"
     path.write_text("\n".join(_toml(content)))
-    with pytest.raises(DippError, match=message) as refused:
+    with pytest.raises(DippError) as caught:
         Config.load(path)
-    assert str(refused.value).count("config: ") == (0 if message == "preset" else 1)
+    assert caught.value.argument == ("preset" if named == "preset" else "config")
+    assert named == "preset" or named in f"{caught.value.problem} {caught.value.remedy}"
 
 
 def test_training_at_an_epsilon_that_is_not_made_is_refused(tmp_path: Path) -> None:
