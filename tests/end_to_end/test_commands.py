@@ -1,4 +1,4 @@
-"""The codec's commands, on a tiny model that the tests make: files in, files out, one clear line for bad input."""
+"""Commands of the codec with a tiny model of the tests: they read and write files, and refuse bad input in one line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 def test_encode_info_decode(
     budget: tuple[object, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """From pictures to an archive within its budget, and back to as many pictures."""
+    """Pictures become an archive within its budget, which decodes to the same number of pictures."""
     made = tmp_path / "made.dipp"
     code, out, err = run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, *budget)
     assert code == 0, err
@@ -87,7 +87,7 @@ def test_encode_says_when_the_rate_binds(pictures: Path, tmp_path: Path, run: Co
 def test_12_the_seed_is_drawn_before_a_picture_or_its_header_is_read(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """Sizes are read from headers to make the plan: even they come later."""
+    """The sizes in headers, which the plan needs, are read after the seed was drawn."""
     with order_of_events(pictures) as order:
         code, _, err = run(
             "encode", pictures / "0.png", pictures / "1.png", "-o", tmp_path / "a", "--model", model, "--epsilon", 8
@@ -244,7 +244,7 @@ def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path
 
 
 def test_plan_prints_json(model: Path, tmp_path: Path, run: Command) -> None:
-    """What a script needs: the certificate, what is expected, the steps; a drawing is told of elsewhere."""
+    """The JSON has the certificate, the expected quality and the steps; the path of the plot goes to standard error."""
     code, out, err = run("plan", "--model", model, "--epsilon", 4, "--json", "--plot", tmp_path / "plan.png")
     assert code == 0, err
     found = json.loads(out)
@@ -297,7 +297,7 @@ def encoding(
 def test_bad_input(
     arguments: tuple[str, ...], word: str, model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """One line that names what is wrong, exit code 1, and nothing half-written."""
+    """Bad input ends in one line and exit code 1, and leaves no half-written file."""
     places = {"model": model, "pictures": pictures, "out": tmp_path}
     code, _, err = run(*(argument.format(**places) for argument in arguments))
     assert code == 1
@@ -323,7 +323,7 @@ def test_a_picture_is_not_encoded_under_two_names(
 
 
 def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """A file where a folder is needed, or the reverse: told before anything is computed, and nothing is left behind."""
+    """A file in the place of a folder, or the reverse, is refused before any work, and nothing is written."""
     made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
     assert code == 0, err
@@ -343,7 +343,7 @@ def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_pat
 
 
 def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """What an earlier one left behind would pass for a picture of this one."""
+    """A picture of an earlier decoding would pass for a picture of the new one."""
     made, target = tmp_path / "a.dipp", tmp_path / "decoded"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
     assert code == 0, err
@@ -359,7 +359,7 @@ def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path
 
 
 def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:
-    """Grey, with alpha, odd and tiny: each comes back in its size and mode; the plan is that of the smallest."""
+    """Grey, transparent, odd and tiny pictures keep their size and mode; the plan is that of the smallest."""
     generator = np.random.default_rng(1)
     Image.fromarray(generator.integers(0, 256, (11, 6), np.uint8)).save(tmp_path / "grey.png")
     Image.fromarray(generator.integers(0, 256, (20, 24, 4), np.uint8)).save(tmp_path / "alpha.png")

@@ -1,4 +1,4 @@
-"""`dipp privatize --regions`: a folder, tar shards or a table in, redacted pictures and their records out."""
+"""`dipp privatize --regions` redacts the pictures of a folder, of tar shards or of a table, and writes records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILES = {"street/a.jpg": "JPEG", "street/b.png": "PNG", "park/c.tif": "TIFF", "p
 
 
 def folder(place: Path, seed: int | None = None) -> Path:
-    """A folder of pictures in several formats; with a seed, every box shows something else."""
+    """Write a folder of pictures in several formats; with a seed, every box shows something else."""
     for number, (name, kind) in enumerate(FILES.items()):
         pixels = scene(number)
         if seed is not None:
@@ -48,7 +48,7 @@ def folder(place: Path, seed: int | None = None) -> Path:
 
 
 def regions(place: Path, *names: str, **more: Any) -> Path:
-    """A file that declares the box, and a small one, for each name."""
+    """Write a file of regions with two boxes for each name."""
     boxes = [{"kind": "face", "id": "anna", "box": list(BOX)}, {"kind": "plate", "box": [5, 60, 9, 8]}]
     pictures = [{"name": name, "regions": boxes, **more} for name in names or FILES]
     place.write_text(json.dumps({"format": "dipp regions", "version": 1, "pictures": pictures}))
@@ -56,7 +56,7 @@ def regions(place: Path, *names: str, **more: Any) -> Path:
 
 
 def contents(release: Path) -> dict[str, bytes]:
-    """Every file of a release but the card, which has a date."""
+    """Return every file of a release except the card, which has a date."""
     found = (path for path in release.rglob("*") if path.is_file() and path.name != "README.md")
     return {path.relative_to(release).as_posix(): path.read_bytes() for path in found}
 
@@ -205,7 +205,7 @@ OBJECTS = {"bbox": [[*map(float, BOX)], [5.0, 60.0, 9.0, 8.0]], "category": [1, 
 
 
 def table(place: Path, **columns: list[Any]) -> Path:
-    """Write a Parquet file as the hub has it: pictures with paths, objects with boxes, and names of classes."""
+    """Write a Parquet file in the form of the hub: pictures with paths, objects with boxes, and names of classes."""
     kinds = [saved(scene(number), kind) for number, kind in enumerate(("JPEG", "PNG", "TIFF"))]
     features = {"objects": {"category": {"feature": {"names": ["plate", "face"], "_type": "ClassLabel"}}}}
     made = pa.table(
@@ -414,7 +414,7 @@ def test_a_signed_release(tmp_path: Path, run: Command) -> None:
 
 @pytest.mark.slow
 def test_killed_at_every_touch_of_the_disk(tmp_path: Path) -> None:
-    """The same command then ends with the files of a run that was never killed, and each picture is charged once."""
+    """Run again, the command ends with the files of a run that was never killed, and each picture is charged once."""
     source, declared = tmp_path / "in", regions(tmp_path / "r.json", "a.png", "b.png")
     source.mkdir()
     for name in ("a.png", "b.png"):

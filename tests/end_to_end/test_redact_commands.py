@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def regions_file(path: Path, *names: str, **regions: Any) -> Path:
-    """A file of regions with the same box for some pictures."""
+    """Write a file of regions with the same box for some pictures."""
     entries = [{"name": name, "regions": [{"kind": "face", "box": BOX, **regions}]} for name in names]
     path.write_text(json.dumps({"format": "dipp regions", "version": 1, "pictures": entries}))
     return path
@@ -24,7 +24,7 @@ def regions_file(path: Path, *names: str, **regions: Any) -> Path:
 
 @pytest.fixture
 def street(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with two pictures; one has regions."""
+    """Return a folder with three pictures and a file of regions for one of them."""
     monkeypatch.chdir(tmp_path)
     Path("street.jpg").write_bytes(saved(scene(), "JPEG", quality=90))
     Path("lake.png").write_bytes(saved(scene(1), "PNG"))
@@ -80,7 +80,7 @@ def test_several_pictures_go_to_a_folder(run: Command) -> None:
 
 
 def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:
-    """A kind that was mistyped would otherwise stay visible without a word."""
+    """Otherwise a mistyped kind would stay visible without a warning."""
     entries = json.loads((street / "faces.json").read_text())
     entries["pictures"][0]["regions"].append({"kind": "plate", "box": [1, 2, 9, 9]})
     (street / "faces.json").write_text(json.dumps(entries))
@@ -93,7 +93,7 @@ def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:
 
 @pytest.mark.usefixtures("street")
 def test_names_that_match_no_picture_are_warned_of_with_allow_none(run: Command) -> None:
-    """With --allow-none, a mistyped name would release its picture as it is without a word."""
+    """With --allow-none, a mistyped name would release its picture as it is without a warning."""
     regions_file(Path("typo.json"), "stret.jpg", "lake.png")
     arguments = ("--regions", "typo.json", "--fill", "grey", "--allow-none", "--no-odometer")
     code, out, err = run("redact", "street.jpg", "lake.png", "-o", "a", *arguments)

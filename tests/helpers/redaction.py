@@ -22,7 +22,7 @@ Pixels = NDArray[np.uint8]
 
 
 def scene(seed: int = 0) -> Pixels:
-    """A picture with edges, textures and colours."""
+    """Return a picture with edges, textures and colours."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[: SIZE[1], : SIZE[0]]
     waves = [np.sin(columns / (5 + 3 * one) + rows / (9 - 2 * one)) for one in range(3)]
@@ -32,7 +32,7 @@ def scene(seed: int = 0) -> Pixels:
 
 
 def inside(shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """The mask of the box."""
+    """Return the mask of the box."""
     left, top, width, height = BOX
     mask = np.zeros(shape[:2], bool)
     mask[top : top + height, left : left + width] = True
@@ -40,7 +40,7 @@ def inside(shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def pair() -> tuple[Pixels, Pixels]:
-    """Two pictures that differ in every pixel of the box, and nowhere else."""
+    """Return two pictures that differ in every pixel of the box, and nowhere else."""
     first = scene()
     second = first.copy()
     mask = inside(first.shape)
@@ -49,7 +49,7 @@ def pair() -> tuple[Pixels, Pixels]:
 
 
 def saved(pixels: NDArray[Any], kind: str, **options: Any) -> bytes:
-    """A file, written by Pillow."""
+    """Return a file of pixels, written by Pillow."""
     before, ImageFile.MAXBLOCK = ImageFile.MAXBLOCK, 1 << 22
     file = io.BytesIO()
     try:
@@ -60,13 +60,13 @@ def saved(pixels: NDArray[Any], kind: str, **options: Any) -> bytes:
 
 
 def opened(content: bytes) -> NDArray[Any]:
-    """The pixels of a file, read by Pillow."""
+    """Return the pixels of a file, read by Pillow."""
     with Image.open(io.BytesIO(content)) as image:
         return np.asarray(image)
 
 
 def sampled(pixels: Pixels, across: int, down: int, quantisation: int = 12) -> bytes:
-    """A JPEG with any chroma sampling, from a plain encoder: a block is coded from its own pixels alone."""
+    """Return a JPEG with any chroma sampling, by a simple encoder that codes a block from its own pixels alone."""
     tall, wide = 8 * down, 8 * across
     height, width = pixels.shape[:2]
     padded = np.pad(pixels, ((0, -height % tall), (0, -width % wide), (0, 0)), "edge").astype(np.float64)
@@ -82,7 +82,7 @@ def sampled(pixels: Pixels, across: int, down: int, quantisation: int = 12) -> b
 
 
 def jpegs() -> Iterator[dict[str, Any]]:
-    """Ways in which Pillow saves a JPEG."""
+    """Return JPEG files that Pillow saves in different ways."""
     for subsampling in (0, 1, 2):
         for quality in (50, 75, 95):
             for progressive in (False, True):

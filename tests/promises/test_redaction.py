@@ -1,6 +1,6 @@
-"""The promise of redaction: originals that differ in their regions alone become the same bytes, record and all.
+"""The promise of redaction: originals that differ in their regions alone become the same bytes and the same record.
 
-And the manner in which it is kept: what lies in a region is dropped at one place, and looked at nowhere else.
+The tests also show how the promise is kept: one function drops the content of regions, and nothing else reads it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def redacted(content: bytes, fill: str, **options: Any) -> Redacted:
 
 
 def require_same(files: list[bytes], fill: str, **options: Any) -> Redacted:
-    """Redact files that differ in their regions alone: all become one, whose surroundings are those of the first."""
+    """Check that files which differ in their regions alone become one file, with the surroundings of the first."""
     assert len(set(files)) == len(files)
     made = [redacted(content, fill, **options) for content in files]
     assert len({one.content for one in made}) == 1
@@ -41,7 +41,7 @@ def require_same(files: list[bytes], fill: str, **options: Any) -> Redacted:
 
 
 def require_coefficients(original: bytes, made: bytes) -> None:
-    """Outside the MCUs that meet the box, all coefficients and tables are those of the original."""
+    """Check that coefficients and tables outside the MCUs that meet the box are those of the original."""
     before, after = coefficients.read(original), coefficients.read(made)
     tall, wide = before.mcu
     left, top, width, height = BOX
@@ -80,7 +80,7 @@ def test_the_same_for_grey_jpegs(fill: str) -> None:
 
 
 def test_how_a_jpeg_was_coded_does_not_show() -> None:
-    """Scan scripts, Huffman tables and restart intervals are made anew, metadata are dropped."""
+    """Scan scripts, Huffman tables and restart intervals are made anew, and metadata are dropped."""
     first = pair()[0]
     tags = Image.Exif()
     tags[0x010F] = "maker"
@@ -95,7 +95,7 @@ def test_how_a_jpeg_was_coded_does_not_show() -> None:
 
 
 def sixteen(pixels: np.ndarray[Any, Any], channels: int) -> np.ndarray[Any, Any]:
-    """Values of sixteen bits; every bit matters."""
+    """Return 16-bit pixels of a scene, which use every bit."""
     wide = pixels.astype(np.uint16) * 251 + 17
     if channels == 4:
         wide = np.concatenate([wide, wide[..., :1]], axis=2)
@@ -134,7 +134,7 @@ def test_lossless_files_become_the_same_bytes_and_keep_every_other_pixel(fill: s
 
 
 def test_what_is_painted_depends_on_the_surroundings() -> None:
-    """Otherwise all of this would hold for a grey box, and show nothing."""
+    """Without this test, the other tests would pass for a grey box too."""
     mask = inside(scene().shape)
     made = [opened(redacted(saved(scene(seed), "PNG"), "paint").content)[mask] for seed in (0, 1)]
     assert (made[0] != made[1]).any()
@@ -146,7 +146,7 @@ def test_what_is_painted_depends_on_the_surroundings() -> None:
 
 @pytest.fixture
 def tainted() -> Iterator[dict[str, int]]:
-    """Every value that a reader gives is private until `hidden.without` has dropped what is hidden."""
+    """Taint every value that a reader returns until `hidden.without` has dropped what is hidden."""
     read_jpeg, read_png, drop = coefficients.read, png.read, hidden.without
 
     def private_jpeg(content: bytes) -> Jpeg:
@@ -183,7 +183,7 @@ def test_pixels_are_looked_at_once_where_regions_are_dropped(fill: str, tainted:
 
 
 def bright(source: Any, mask: Any) -> Any:
-    """Look at what is hidden: a bright picture gets another mask."""
+    """Return a mask that depends on hidden pixels: a bright picture gets another mask."""
     values = source.picture.components[0].blocks if isinstance(source.picture, Jpeg) else source.picture.values
     return ~mask if values.mean() > 3 else mask
 

@@ -1,4 +1,4 @@
-"""Attempts to learn what a region shows from how its file was written: all of them end in the same bytes and record."""
+"""Attempts to learn what a region shows from how its file was written: all end in the same bytes and record."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def require_same(*files: bytes, fill: str = "paint") -> Redacted:
 
 
 def grey() -> Pixels:
-    """A picture of 8 bits in which every pixel is grey."""
+    """Return the picture with 8 bits and without colour."""
     return np.repeat(scene()[..., :1], 3, axis=2)
 
 
 def with_box(pixels: Pixels, inner: Pixels) -> Pixels:
-    """The picture with other pixels in the box."""
+    """Return the picture with other pixels in the box."""
     made = pixels.copy()
     made[inside(pixels.shape)] = inner[inside(inner.shape)]
     return made
@@ -52,7 +52,7 @@ def opaque(pixels: Pixels) -> Pixels:
 
 
 def palette(pixels: Pixels, kind: str) -> bytes:
-    """A file with an exact palette, as programs write it for few colours."""
+    """Return a file with an exact palette, such as programs write for few colours."""
     image = Image.fromarray(pixels).quantize(256, dither=Image.Dither.NONE)
     np.testing.assert_array_equal(np.asarray(image.convert("RGB")), pixels)
     file = io.BytesIO()
@@ -82,7 +82,7 @@ def save(pixels: Pixels, kind: str) -> bytes:
 @pytest.mark.parametrize("name", SMALLEST)
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 def test_the_smallest_type_that_holds_every_pixel(kind: str, name: str, fill: str) -> None:
-    """Programs that shrink files choose grey, palette, alpha and depth by looking at all pixels, the box too."""
+    """Programs that shrink files choose grey, palette, alpha and depth by all pixels, also those in the box."""
     files = SMALLEST[name](kind)
     made = require_same(*files, fill=fill)
     first = opened(files[0])
@@ -127,7 +127,7 @@ def segment(marker: int, body: bytes) -> bytes:
 
 
 def exif(thumbnail: bytes) -> bytes:
-    """EXIF data with an orientation of 3, a name, and a thumbnail in its second directory."""
+    """Return EXIF data with the orientation 3, a name, and a thumbnail in the second directory."""
     name = b"taken by SECRET\0"
     first = struct.pack("<H", 2) + struct.pack("<HHIHH", 0x0112, 3, 1, 3, 0)
     first += struct.pack("<HHII", 0x010E, 2, len(name), 8 + 2 + 24 + 4)
@@ -139,7 +139,7 @@ def exif(thumbnail: bytes) -> bytes:
 
 
 def dressed(content: bytes, pixels: Pixels) -> bytes:
-    """A JPEG with everything that cameras and programs add; each part shows the picture."""
+    """Return a JPEG with everything that cameras and programs add; each added part shows the picture."""
     small = io.BytesIO()
     Image.fromarray(pixels).resize((32, 20)).save(small, "JPEG")
     parts = [
@@ -171,7 +171,7 @@ def test_restart_intervals(options: dict[str, Any], progressive: bool) -> None:
 
 
 def test_a_scan_that_was_cut_is_refused_alike() -> None:
-    """Wherever it is cut: a reader that filled up the rest would show where the bits of the region end."""
+    """A reader that filled up the rest of a cut scan would show where the bits of the region end."""
     errors = set()
     for pixels in pair():
         content = saved(pixels, "JPEG", quality=85)
@@ -182,7 +182,7 @@ def test_a_scan_that_was_cut_is_refused_alike() -> None:
 
 
 def chunks(content: bytes, pixels: Pixels) -> bytes:
-    """A PNG with ancillary chunks; each shows the picture."""
+    """Return a PNG with ancillary chunks, each one made from the picture."""
     digest = zlib.crc32(pixels.tobytes()).to_bytes(4, "big")
     made = b""
     for name, body in (
@@ -204,7 +204,7 @@ def test_what_programs_add_to_a_png() -> None:
 
 
 def test_how_a_tiff_is_laid_out() -> None:
-    """Compression, tags, a preview as a second page."""
+    """Compression, tags and a preview on a second page do not show in the redacted TIFF."""
     files = []
     for number, pixels in enumerate(pair()):
         info = PngImagePlugin.PngInfo()
@@ -225,7 +225,7 @@ def test_how_a_tiff_is_laid_out() -> None:
 
 
 def test_a_region_that_covers_everything() -> None:
-    """Nothing but the size is left, whatever the type was."""
+    """If a region covers everything, only the size of the picture is left."""
     everything = [(0, 0, 131, 83)]
     files = [save(scene(), "PNG"), save(opaque(NOISE), "PNG"), save(NOISE * np.uint16(251), "PNG"), save(FEW, "PNG")]
     for fill in ("paint", "grey", "black"):

@@ -41,7 +41,7 @@ def file_of(pixels: Any, kind: str) -> bytes:
 
 @pytest.fixture
 def same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets, private integers and the public seed are the same for every picture."""
+    """Make sets, private integers and the public seed the same for every picture."""
     monkeypatch.setattr(Blocks, "nearest", lambda self, count: np.tile(np.arange(count), (len(self.present), 1)))
     monkeypatch.setattr(randomness, "private_bytes", lambda count: bytes(range(8)) * (count // 8))
     monkeypatch.setattr(randomness, "fresh_seed", lambda: bytes(16))
@@ -60,7 +60,7 @@ def test_with_the_answers_fixed_pictures_that_differ_in_a_region_become_the_same
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_surroundings_are_those_of_epsilon_0(kind: str, tmp_path: Path) -> None:
-    """And the record is checked: the regions follow from surroundings and answers."""
+    """The check of the record shows too that regions follow from their surroundings and answers."""
     content = file_of(pair()[0], kind)
     never, asked = redacted(content, 0), redacted(content, 64)
     opened = [sources.open_source(one.content) for one in (never, asked)]
@@ -97,7 +97,7 @@ def test_records_that_contradict_themselves(tmp_path: Path) -> None:
 
 
 def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every value that `levels` gives of the original is private, and comes out where sets are made, once."""
+    """Every value of the original is tainted, and only the function that makes sets reads it, once."""
     real, nearest, opened = sources.RasterSource.levels, Blocks.nearest, []
 
     def levels(self: Any) -> Any:
@@ -120,7 +120,7 @@ def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest
 
 
 def test_it_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside is infinite, the region pays its ε, and a second time adds up, even if the encoder then fails."""
+    """Outside ε is infinite, the region pays its ε, and a second redaction adds up, even if its encoder fails."""
     meter, content = Meter(folder=tmp_path), file_of(pair()[0], "PNG")
     redacted(content, odometer=meter)
 
@@ -166,7 +166,7 @@ def test_regions_that_share_a_cell_or_an_id_are_one_unit() -> None:
         ({"epsilon": True}, "epsilon: 0, which never reads a region"),
     ],
 )
-def test_epsilons_that_are_none(given: dict[str, Any], said: str) -> None:
+def test_invalid_epsilons_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(DippError, match=said):
         redacted(file_of(scene(), "PNG"), **given)
 

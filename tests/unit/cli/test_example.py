@@ -1,4 +1,4 @@
-"""`dipp example`: a photograph to try dipp on, which replaces nothing."""
+"""`dipp example` writes a photograph to try dipp with, and replaces nothing."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from dipp.cli.options import grouped
 
 @dataclass(frozen=True)
 class Tea:
-    """A group with something that must be given."""
+    """A group with a required option."""
 
     leaves: Annotated[str, typer.Argument(help="What is brewed.")]
     cups: Annotated[int, typer.Option("--cups", "-c", help="How much of it.")]
@@ -36,7 +36,7 @@ def party(
     guests: Guests,
     loud: Annotated[bool, typer.Option("--loud")] = False,
 ) -> None:
-    """Have a party."""
+    """Be a command with two groups of options."""
     typer.echo(repr((host, tea, guests, loud)))
 
 
@@ -48,7 +48,7 @@ def toy() -> typer.Typer:
 
 
 def parameters(command: Any) -> tuple[list[str], dict[str, Any]]:
-    """The arguments in order, and the options as they are spelt, with their defaults: … stands for what is required."""
+    """Return the arguments in order, and the options with their defaults; … stands for a required one."""
     arguments = [one.name for one in command.params if one.param_type_name == "argument"]
     options = [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
     return arguments, {" ".join(one.opts): ... if one.required else one.default for one in options}
@@ -98,7 +98,7 @@ def test_two_groups_cannot_have_an_option_of_one_name() -> None:
         sugar: int = field(default=0)
 
     def both(tea: Tea, coffee: Coffee) -> None:
-        """Too much."""
+        """Be a command whose groups have an option of the same name."""
 
     both.__annotations__ = {"tea": Tea, "coffee": Coffee, "return": None}
     with pytest.raises(ValueError, match="cups"):
@@ -107,7 +107,7 @@ def test_two_groups_cannot_have_an_option_of_one_name() -> None:
 
 def test_a_command_without_groups_stays_as_it_is() -> None:
     def plain(x: int = 3) -> None:
-        """Nothing is grouped."""
+        """Be a command without groups."""
         typer.echo(x)
 
     made = typer.Typer()
@@ -125,7 +125,7 @@ def test_help_has_a_short_name_everywhere() -> None:
 
 
 def test_what_may_be_chosen_is_completed() -> None:
-    """A shell gets the choices of an option and the names of commands."""
+    """A shell can complete the choices of an option and the names of commands."""
     for words, wanted in (("dipp encode --device ", {"auto", "cuda", "mps", "cpu"}), ("dipp enc", {"encode"})):
         asked = {"_DIPP_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
         result = CliRunner().invoke(app, [], prog_name="dipp", env=asked)

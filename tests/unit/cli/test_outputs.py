@@ -1,4 +1,4 @@
-"""Commands replace nothing that they were not told to replace, and say so before any work."""
+"""Commands refuse to replace a file without --overwrite, before any work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAWING = {
         ("calibration.json", ("calibrate", EMBEDDED, "pictures", "-o")),
     ],
 )
-def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tmp_path: Path, run: Command) -> None:
+def test_an_existing_file_is_not_replaced(name: str, arguments: tuple[str, ...], tmp_path: Path, run: Command) -> None:
     (tmp_path / name).write_text("mine")
     code, out, err = run(*arguments, tmp_path / name)
     assert (code, out) == (1, "")
@@ -57,7 +57,7 @@ def test_what_is_there_is_not_replaced(name: str, arguments: tuple[str, ...], tm
         ),
     ],
 )
-def test_what_cannot_be_is_said_before_any_work(
+def test_invalid_options_are_refused_before_any_work(
     arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -67,14 +67,14 @@ def test_what_cannot_be_is_said_before_any_work(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_pipe_is_no_picture(tmp_path: Path, run: Command) -> None:
+def test_a_pipe_is_not_a_picture(tmp_path: Path, run: Command) -> None:
     os.mkfifo(tmp_path / "pipe")
     code, _, err = run("encode", tmp_path / "pipe", "-o", tmp_path / "a.dipp", "--epsilon", "2")
     assert code == 1
     assert err.startswith(f"dipp: images: {tmp_path / 'pipe'} is not a file")
 
 
-def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> None:
+def test_overwrite_replaces_a_file(tmp_path: Path, run: Command) -> None:
     (tmp_path / "a.png").write_text("mine")
     assert run("simulate", *DRAWING["simulate"], tmp_path / "a.png", "--overwrite")[0] == 0
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -85,7 +85,7 @@ def test_it_is_replaced_when_that_is_asked_for(tmp_path: Path, run: Command) -> 
 def test_few_samples_make_a_histogram_without_a_warning(
     samples: int, channel: str, tmp_path: Path, run: Command
 ) -> None:
-    """One has no spread, and two lie at the ends."""
+    """One sample has no spread, and two samples lie at the ends of the histogram."""
     told = ("--samples", samples, "--channel", channel, "--candidates", 16)
     code, out, err = run("simulate", *told, "-o", tmp_path / "a.png")
     assert (code, err) == (0, "")
@@ -94,7 +94,7 @@ def test_few_samples_make_a_histogram_without_a_warning(
 
 
 @pytest.mark.parametrize("command", DRAWING)
-def test_a_drawing_has_the_name_of_one(command: str, tmp_path: Path, run: Command) -> None:
+def test_a_plot_must_end_in_png(command: str, tmp_path: Path, run: Command) -> None:
     *options, last = DRAWING[command]
     code, _, err = run(command, *options, last, tmp_path / "a.txt")
     option = "output" if last == "-o" else "plot"

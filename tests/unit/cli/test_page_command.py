@@ -1,4 +1,4 @@
-"""`dipp page`: one line where the page is not built; otherwise its files on this machine alone, with the headers."""
+"""`dipp page` serves the files of the built page to this machine alone, with headers, or ends in one line."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def answer(address: str, path: str) -> http.client.HTTPResponse:
     return found
 
 
-def test_a_page_that_is_not_built_is_said_in_one_line(run: Command, tmp_path: Path) -> None:
+def test_a_page_that_is_not_built_is_refused_in_one_line(run: Command, tmp_path: Path) -> None:
     code, out, error = run("page", tmp_path)
     assert (code, out) == (1, "")
     assert error.count("\n") == 1
     assert "make page" in error
 
 
-def test_a_port_in_use_is_said_in_one_line(address: str, folder: Path) -> None:
+def test_a_port_in_use_is_refused_in_one_line(address: str, folder: Path) -> None:
     with refused("port"):
         server(folder, int(address.rsplit(":", 1)[1]))
 
@@ -78,6 +78,6 @@ def test_nothing_outside_the_folder_is_served(address: str) -> None:
 
 
 def test_the_policy_of_the_page_itself_is_that_of_the_server() -> None:
-    """Other servers do not send the header; a policy in a page cannot speak of frames around it."""
+    """Other servers do not send the header, so the page has the policy too, except for frames around it."""
     policy = HEADERS["Content-Security-Policy"].removesuffix("; frame-ancestors 'none'")
     assert f'content="{policy}"' in (ROOT / "web/static/index.html").read_text()

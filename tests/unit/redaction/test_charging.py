@@ -101,7 +101,7 @@ def test_nothing_is_charged_for_a_picture_that_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_limit_refuses_a_redaction() -> None:
-    """ε is infinite outside the regions."""
+    """A limit is exceeded because ε is infinite outside the regions."""
     with refused("odometer", "exceed", kind=LimitError):
         dipp.redact(CONTENT, regions=[BOX], fill="grey", odometer=Meter(limit=100, begin=True))
 
@@ -119,7 +119,7 @@ def test_the_command_says_what_is_left(tmp_path: Path, run: Command) -> None:
 
 
 def test_what_all_redactions_hide_pays_for_the_other_releases(tmp_path: Path, run: Command) -> None:
-    """Answers about regions and an encoding by cells add up for an object in what is hidden; outside ε is infinite."""
+    """For an object in hidden pixels, answers and an encoding by cells add up; outside, ε is infinite."""
     path = tmp_path / "a.png"
     path.write_bytes(CONTENT)
     for epsilon in (2.0, 1.0):

@@ -1,4 +1,4 @@
-"""Detectors: what they find becomes a file of regions; they belong to no promise."""
+"""Detectors: they write files of regions, and dipp promises nothing about what they find."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_face_is_found() -> None:
 
 
 def test_a_face_that_fills_a_large_picture_is_covered_whole() -> None:
-    """At a large scale alone, a network finds an eye and a mouth in it, and leaves the rest."""
+    """At a large scale, the network finds only an eye and a mouth, and not the face."""
     side, around = 600, 110
     part = MIDDLE[0] - around, MIDDLE[1] - around, MIDDLE[0] + around, MIDDLE[1] + around
     with Image.open(FACE) as image:
@@ -51,19 +51,19 @@ def test_a_face_that_fills_a_large_picture_is_covered_whole() -> None:
     [(20, 20, 40, 40, 0.9), (-9, -9, 199, 199, 0.9)],
     ids=["an eye", "as large, when both are cut at the edges"],
 )
-def test_a_box_in_another_one_is_no_second_face(inner: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_box_in_another_box_is_not_a_second_face(inner: tuple[float, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     outer = (-99, -99, 300, 300, 0.6)
     monkeypatch.setattr(detect, "_centres", lambda *_: [np.array(inner, float), np.array(outer, float)])
     assert detect.faces(np.zeros((100, 100, 3), np.uint8)) == [("face", 0, 0, 100, 100)]
 
 
-def test_boxes_that_only_overlap_are_faces_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_that_overlap_partly_are_different_faces(monkeypatch: pytest.MonkeyPatch) -> None:
     boxes = [np.array(box, float) for box in ((10, 10, 50, 50, 0.9), (40, 40, 80, 80, 0.6))]
     monkeypatch.setattr(detect, "_centres", lambda *_: boxes)
     assert len(detect.faces(np.zeros((100, 100, 3), np.uint8))) == 2
 
 
-def test_no_face_is_found_where_there_is_none() -> None:
+def test_a_picture_without_faces_gets_no_boxes() -> None:
     for name in ("foliage", "sky", "text"):
         pixels = np.asarray(Image.open(FACE.with_name(f"{name}.png")).convert("RGB"))
         assert detect.faces(pixels) == []
@@ -119,7 +119,7 @@ def test_a_detector_of_your_own(tmp_path: Path, run: Command, monkeypatch: pytes
         ("math:find", "math:find"),
     ],
 )
-def test_detectors_that_are_not_there(name: str, why: str) -> None:
+def test_unknown_detectors_are_refused(name: str, why: str) -> None:
     with refused("detector", why):
         detect.detector(name)
 

@@ -1,4 +1,4 @@
-"""DICOM stays DICOM: values outside regions as they were, and hardly a tag."""
+"""DICOM stays DICOM: values outside regions do not change, and few tags are kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUES: dict[str, Any] = {
 
 
 def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
-    """A DICOM file with a patient, an overlay, an icon and a private tag."""
+    """Return a DICOM file with a patient, an overlay, an icon and a private tag."""
     made = dicoms.dataset(values, "SECRET^Jane")
     made.PatientID, made.StudyDate, made.WindowCenter = "SECRET", "20250101", "77"
     made.add_new(0x60003000, "OW", b"SECRET overlay  ")
@@ -52,7 +52,7 @@ def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("fill", ["paint", "grey", "black"])
 def test_files_that_differ_in_a_box_become_the_same_bytes(fill: str, name: str, tmp_path: Any) -> None:
-    """Whatever else differs: names, dates, overlays."""
+    """Names, dates and overlays differ too."""
     first, second = (VALUES[name](pixels) for pixels in pair())
     files = [dicom(first), dicom(second, PatientName="Other", StudyDate="20200101")]
     made = [dipp.redact(content, regions=[BOX], fill=fill, device="cpu") for content in files]
@@ -70,7 +70,7 @@ def test_files_that_differ_in_a_box_become_the_same_bytes(fill: str, name: str, 
     assert check(path, Record.read(beside(path)), "cpu").repainted == "same bytes"
 
 
-def test_what_is_said_of_the_file() -> None:
+def test_tags_say_what_was_done() -> None:
     content = dicom(VALUES["8 bits"](scene()), BurnedInAnnotation="YES")
     read = pydicom.dcmread(io.BytesIO(dipp.redact(content, regions=[BOX], fill="grey").content))
     assert "Regions replaced unread" in read.DeidentificationMethod
@@ -82,7 +82,7 @@ def test_what_is_said_of_the_file() -> None:
 
 @pytest.mark.parametrize("kind", [np.uint16, np.int16])
 def test_bits_above_those_that_are_stored_are_dropped(kind: type[np.generic]) -> None:
-    """Old files keep overlays there."""
+    """Old files keep overlays in these bits."""
     values = (scene()[..., 0].astype(np.int32) * 7 - (900 if kind is np.int16 else 0)).astype(kind)
     overlaid = (values.view(np.uint16) & 0xFFF) | np.uint16(0x5000)
     content = dicom(overlaid.view(kind), BitsStored=12, HighBit=11)
@@ -93,7 +93,7 @@ def test_bits_above_those_that_are_stored_are_dropped(kind: type[np.generic]) ->
     assert (raw.view(np.uint16)[outside] != overlaid[outside]).all()
 
 
-def test_compressed_without_loss() -> None:
+def test_files_that_are_compressed_without_loss() -> None:
     plain = VALUES["8 bits"](scene())
     read = pydicom.dcmread(io.BytesIO(dicom(plain)))
     read.compress(RLELossless)
@@ -112,7 +112,7 @@ def test_what_was_compressed_with_loss_needs_to_be_accepted() -> None:
 
 
 def test_colours_that_two_pixels_share_need_to_be_accepted() -> None:
-    """One of two neighbours may lie in a region: their common colour tells of it."""
+    """If one of two neighbours lies in a region, their common colour tells of it."""
     made = dicoms.dataset(np.ascontiguousarray(scene()[:, :130]), "SECRET^Jane")
     made.PhotometricInterpretation = "YBR_FULL_422"
     made.PixelData = bytes(range(256)) * 84 + bytes(83 * 130 * 2 - 256 * 84)

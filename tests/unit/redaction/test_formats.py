@@ -1,4 +1,4 @@
-"""Every format of regions gives what it declares, and one clear line for what it does not."""
+"""Formats of regions: each is read as it is meant, and malformed files are refused in one clear line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def png(mask: Mask) -> bytes:
 
 
 def compressed(mask: Mask) -> str:
-    """COCO's compressed run lengths, written by the format's description."""
+    """Return run lengths as COCO's compressed text, written by the description of the format."""
     flat: list[bool] = mask.T.reshape(-1).tolist()
     counts, value, run = [], False, 0
     for pixel in flat:
@@ -128,7 +128,7 @@ SAME: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_all_formats_hide_the_same_pixels(name: str, tmp_path: Path) -> None:
-    """Outward: at most one pixel more on each side."""
+    """Rounding outward adds at most one pixel on each side."""
     file, content = SAME[name]
     found = load(write(tmp_path, file, content)).of(Path("somewhere/a.jpg"))
     assert found is not None
@@ -180,7 +180,7 @@ def test_cvat_for_videos(tmp_path: Path) -> None:
     ],
 )
 def test_boxes_of_frames_are_for_all_frames(names: str, size: str, why: str, tmp_path: Path) -> None:
-    """A frame too many or too few, and every later box would lie in the wrong picture."""
+    """With a frame too many or too few, every later box would lie in the wrong picture."""
     boxes = '<box frame="1" outside="0" xtl="0" ytl="0" xbr="9" ybr="9"/>'
     text = f'<annotations><meta><task>{size}</task></meta><track id="4" label="face">{boxes}</track></annotations>'
     path = write(tmp_path, "r.xml", text)
@@ -193,7 +193,7 @@ def test_boxes_of_frames_are_for_all_frames(names: str, size: str, why: str, tmp
 
 
 def test_frames_whose_names_sort_in_two_ways_are_refused(tmp_path: Path) -> None:
-    """By letters, frame10 lies before frame2: each would get the boxes of the other, and show a face."""
+    """Sorted by letters, frame10 comes before frame2: they would exchange their boxes, and show a face."""
     boxes = '<box frame="1" outside="0" xtl="0" ytl="0" xbr="9" ybr="9"/>'
     cvat = write(tmp_path, "r.xml", f'<annotations><track id="4" label="face">{boxes}</track></annotations>')
     by_name = write(tmp_path, "r.json", own_file({"box": [0, 0, 3, 3]}, name="frame1.png"))
@@ -207,7 +207,7 @@ def test_frames_whose_names_sort_in_two_ways_are_refused(tmp_path: Path) -> None
 
 
 def test_polygons_of_one_annotation_are_one_unit(tmp_path: Path) -> None:
-    """A person behind a lamp post is one object in two parts."""
+    """A person behind a lamp post is one object in two parts, and so one unit."""
     parts = [[5, 10, 25, 10, 25, 20], [30, 10, 40, 10, 40, 20]]
     for more, who in (({}, "annotation 0"), ({"track_id": 8}, "8")):
         found = load(write(tmp_path, "r.json", coco_file(segmentation=parts, **more))).of(Path("a.jpg"))
@@ -358,7 +358,7 @@ def test_two_files_for_one_picture_are_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_files_and_empty_folders_are_refused(tmp_path: Path) -> None:
     with refused("regions", "exist"):
         load(tmp_path / "none.json")
     with refused("regions", remedy="folder"):
@@ -387,7 +387,7 @@ def test_a_new_format_is_a_module_and_a_line(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", [name for name, (file, _) in SAME.items() if file.endswith(".json")])
 def test_damaged_json_ends_in_one_line(name: str, tmp_path: Path) -> None:
-    """Whatever value of a file is replaced by something else."""
+    """A file of regions with any one value replaced is read, or refused in one line."""
     content = SAME[name][1]
     for damaged in variants(content):
         path = write(tmp_path, "r.json", damaged)
@@ -398,7 +398,7 @@ def test_damaged_json_ends_in_one_line(name: str, tmp_path: Path) -> None:
 
 
 def variants(content: Any) -> list[Any]:
-    """Copies of JSON with one value each replaced."""
+    """Yield copies of JSON in which one value was replaced."""
     others: tuple[Any, ...] = (None, -1, "x", [], {}, 1e300)
     found = [*others]
     if isinstance(content, dict):

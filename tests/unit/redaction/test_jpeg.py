@@ -39,7 +39,7 @@ def test_every_chroma_sampling(across: int, down: int) -> None:
 
 @pytest.mark.parametrize(("across", "down"), [(2, 1), (1, 2), (2, 2), (4, 1)])
 def test_blocks_that_fill_up_mcus_are_read_as_they_are_written(across: int, down: int) -> None:
-    """Files without interleaved scans have none of them; a check of the written file must paint from the same ones."""
+    """Files without interleaved scans lack these blocks; a check must paint from the same blocks as the redaction."""
     picture = coefficients.read(sampled(scene()[:81, :113], across, down))
     for one in picture.components:
         tall, wide = coefficients.blocks_of(picture, one)
@@ -70,7 +70,7 @@ def test_wide_quantisation_tables() -> None:
 
 
 def test_nothing_else_of_a_file_is_kept() -> None:
-    """Comments, EXIF with its thumbnail, XMP, unknown segments, trailers, another picture behind the first."""
+    """Comments, EXIF with its thumbnail, XMP, unknown segments, trailers and a second picture are dropped."""
     tags = Image.Exif()
     tags[0x010F], tags[0x0112] = "SECRET maker", 1
     content = saved(scene(), "JPEG", exif=tags, comment=b"SECRET comment", xmp=b"SECRET xmp")
@@ -92,7 +92,7 @@ def test_the_orientation_is_kept_alone(orientation: int) -> None:
 
 
 def test_samples_are_those_of_a_decoder() -> None:
-    """Within rounding, where chroma is not sampled."""
+    """Without chroma sampling, samples differ from those of a decoder by rounding alone."""
     content = saved(scene(), "JPEG", quality=92, subsampling=0)
     picture = coefficients.read(content)
     found = blocks.pixels(picture, 0, picture.mcus[0], 0, picture.mcus[1])[: picture.height, : picture.width]
@@ -128,13 +128,13 @@ CONTENT = saved(scene(), "JPEG", quality=80)
 
 
 def frame(kind: int, content: bytes = CONTENT) -> bytes:
-    """The same file with another kind of frame."""
+    """Return the file with another marker of its frame."""
     at = content.index(b"\xff\xc0")
     return content[: at + 1] + bytes((kind,)) + content[at + 2 :]
 
 
 def changed(offset: int, value: int) -> bytes:
-    """The same file with one byte of its frame's header changed."""
+    """Return the file with one byte of its frame's header changed."""
     at = CONTENT.index(b"\xff\xc0") + offset
     return CONTENT[:at] + bytes((value,)) + CONTENT[at + 1 :]
 
@@ -171,7 +171,7 @@ def test_cmyk_is_refused() -> None:
 
 @given(st.integers(0, len(CONTENT) - 1), st.integers(0, 255))
 def test_damaged_files_are_read_or_refused(at: int, value: int) -> None:
-    """No byte, wherever it is, makes the reader fail in another way."""
+    """A damaged byte makes the reader fail in one clear line, or not at all."""
     content = CONTENT[:at] + bytes((value,)) + CONTENT[at + 1 :]
     with contextlib.suppress(DippError):
         coefficients.write(coefficients.read(content))

@@ -14,7 +14,7 @@ SHAPE = (83, 131, 3)
 
 
 def noisy(deviation: float) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A slope from dark to bright, with grey noise."""
+    """Return a slope from dark to bright with grey noise."""
     rng = np.random.default_rng(5)
     slope = np.linspace(-0.5, 0.5, SHAPE[1])[None, :, None].repeat(SHAPE[0], axis=0).repeat(3, axis=2)
     return (slope + rng.normal(0, deviation, SHAPE[:2])[..., None]).astype(np.float32)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def made(folder: Path, kind: str = "JPEG", **options: Any) -> Path:
-    """A redacted picture, with its record beside it."""
+    """Return the path of a redacted picture, with its record beside it."""
     path = folder / ("out.jpg" if kind == "JPEG" else f"out.{kind.lower()}")
     dipp.redact(saved(scene(), kind), regions=[BOX], device="cpu", **options).save(path)
     return path
@@ -38,7 +38,7 @@ def test_a_redacted_picture_is_its_own_redaction(kind: str, fill: str, tmp_path:
 
 
 def test_a_record_has_every_edge_exactly(tmp_path: Path) -> None:
-    """−1000 + 1000.1 is more than 0.1: a width would hide another row of pixels than the record says."""
+    """−1000 + 1000.1 is more than 0.1, so a rounded width would hide another row of pixels than the record says."""
     edges = Box(-1000.0, -1000.0, np.nextafter(50.0, 0), np.nextafter(40.0, 100))
     path = tmp_path / "out.png"
     dipp.redact(saved(scene(), "PNG"), regions=[Region(edges)], fill="grey").save(path)
@@ -74,7 +74,7 @@ def test_what_a_record_says(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_original_is_in_a_record(tmp_path: Path) -> None:
-    """Not even a digest: somebody who guesses the original could tell that the guess is right."""
+    """There is not even a digest, by which somebody who guesses the original could tell that the guess is right."""
     original = saved(scene(), "PNG")
     path = tmp_path / "out.png"
     dipp.redact(original, regions=[BOX], fill="grey").save(path)
@@ -116,7 +116,7 @@ def test_records_that_lie_are_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fill", FILLS)
 def test_a_region_that_holds_something_is_found(fill: str, tmp_path: Path) -> None:
-    """A sender who blurs, or leaves the original there, and writes a record of its own."""
+    """The check finds a sender who blurs a region or leaves the original in it, and writes a record of its own."""
     path = made(tmp_path, "PNG", fill=fill)
     record = Record.read(beside(path))
     pixels = opened(path.read_bytes()).copy()
@@ -128,7 +128,7 @@ def test_a_region_that_holds_something_is_found(fill: str, tmp_path: Path) -> No
         check(path, record, "cpu")
 
 
-def test_a_picture_that_another_denoiser_painted_is_not_blamed(tmp_path: Path) -> None:
+def test_a_picture_that_another_denoiser_painted_is_said_to_be_so(tmp_path: Path) -> None:
     path = made(tmp_path)
     record = Record.read(beside(path))
     record.facts["model"] = "another"
@@ -141,7 +141,7 @@ def test_a_picture_that_another_denoiser_painted_is_not_blamed(tmp_path: Path) -
 def test_painting_may_round_differently_elsewhere(
     kind: str, levels: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a level may move a coefficient by a step, which is many levels."""
+    """Half a level may move a coefficient by a whole step, which is many levels."""
     paints = paint.Painter.__call__
 
     def elsewhere(self: paint.Painter, known: Any, unknown: Any, part: Any) -> Any:

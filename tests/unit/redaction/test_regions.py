@@ -46,7 +46,7 @@ def test_a_box_along_pixels_hides_these_pixels_alone() -> None:
 
 @given(st.lists(INSIDE, min_size=3, max_size=7))
 def test_every_point_of_a_polygon_is_hidden(points: list[tuple[float, float]]) -> None:
-    """Points of its outline, and points between any two of them that lie inside by the even-odd rule."""
+    """Tested are points on the outline, and points between two of them that are inside by the even-odd rule."""
     found = mask_of(Polygon(tuple(points)))
     generator = np.random.default_rng(len(points))
     corners = np.array(points)
@@ -60,7 +60,7 @@ def test_every_point_of_a_polygon_is_hidden(points: list[tuple[float, float]]) -
 
 
 def crossings(points: list[tuple[float, float]], x: float, y: float) -> int:
-    """How often a ray to the right of a point crosses a polygon."""
+    """Return how often a ray from a point to the right crosses a polygon."""
     count = 0
     for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1], strict=True):
         if (y0 > y) != (y1 > y) and x < x0 + (y - y0) / (y1 - y0) * (x1 - x0):
@@ -69,7 +69,7 @@ def crossings(points: list[tuple[float, float]], x: float, y: float) -> int:
 
 
 def test_a_polygon_that_crosses_itself_hides_what_it_encloses() -> None:
-    """The middle of a star is outside by the even-odd rule: it is hidden all the same."""
+    """The middle of a star is hidden, although it is outside by the even-odd rule."""
     star = [(11 + 7 * math.sin(4 * math.pi * k / 5), 8 - 7 * math.cos(4 * math.pi * k / 5)) for k in range(5)]
     assert mask_of(Polygon(tuple(star)))[8, 11]
 
@@ -108,7 +108,7 @@ def test_margins(text: str | float, found: Margin) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "ten", "%"])
-def test_margins_that_are_none(text: str) -> None:
+def test_invalid_margins_are_refused(text: str) -> None:
     with refused("margin"):
         Margin.parse(text)
 
@@ -162,14 +162,14 @@ def test_regions_outside_are_refused_and_those_across_the_border_are_cut() -> No
     "outline", [Box(0.2, 0.3, 0.6, 0.9), Box(0.6, 0.6, 1.4, 1.5), Polygon(((0, 0), (1, 0), (1, 1)))]
 )
 def test_shares_in_the_place_of_pixels_are_refused(outline: Outline) -> None:
-    """They would hide the first pixel, and show everything."""
+    """Read as pixels, shares would hide the first pixel and show everything else."""
     with refused("boxes.json", remedy="multiply"):
         declared(outline).placed((30, 20), 1, None)
     Declared((Region(outline),), relative=True).placed((30, 20), 1, None)
 
 
 def test_a_region_that_hides_nothing_is_refused() -> None:
-    """Its bounds meet the picture, and none of its pixels does."""
+    """The bounds of such a region meet the picture, but no pixel of it lies in the picture."""
     corner = Polygon(((90.0, -30.0), (90.0, 90.0), (-30.0, 90.0)))
     for outline in (corner, Pixels(np.eye(2, dtype=bool)[::-1], 29, 19)):
         placed = declared(Box(0, 0, 2, 3), outline).placed((30, 20), 1, None)
@@ -194,7 +194,7 @@ def test_a_margin_may_be_larger_than_any_picture(outline: Outline) -> None:
         (lambda: Pixels(np.zeros((3, 3), bool)), "empty"),
     ],
 )
-def test_outlines_that_are_none(make: object, why: str) -> None:
+def test_invalid_outlines_are_refused(make: object, why: str) -> None:
     with refused("regions", why):
         make()  # type: ignore[operator]
 

@@ -1,4 +1,4 @@
-"""Files as redaction sees them: which are read, what of them is kept, and which are refused."""
+"""Files as redaction sees them: which files are read or refused, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grey(content: bytes, **options: Any) -> Any:
 
 
 def interlaced(values: Array) -> bytes:
-    """A PNG by Adam7, which Pillow does not write."""
+    """Return a PNG that is interlaced by Adam7, which Pillow does not write."""
     height, width, channels = values.shape
     raw = b""
     for top, left, down, across in png.PASSES:
@@ -79,7 +79,7 @@ def test_transparent_colours_become_alpha() -> None:
 @pytest.mark.parametrize("channels", [3, 4])
 @pytest.mark.parametrize("predictor", [1, 2])
 def test_tiff_in_colour_of_sixteen_bits(channels: int, predictor: int) -> None:
-    """Values may be stored as they are, or as differences."""
+    """Values are stored directly or as differences."""
     values = np.random.default_rng(0).integers(0, 1 << 16, (9, 7, channels), np.uint16)
     content = tiff.write(Raster(values))
     if predictor == 2:
@@ -128,7 +128,7 @@ def test_a_picture_that_programs_turn_in_two_ways_is_refused(kind: str) -> None:
 
 
 def test_boxes_of_what_is_shown_are_hidden_there() -> None:
-    """A box in the top left corner of what a viewer shows, in all orientations."""
+    """A box in the top left corner of the shown picture is hidden there, in all orientations."""
     for orientation in range(1, 9):
         tags = Image.Exif()
         tags[0x0112] = orientation
@@ -203,7 +203,7 @@ def test_other_profiles_are_dropped_and_that_is_said() -> None:
     ],
 )
 def test_colours_that_a_png_states_without_a_profile(chunks: dict[bytes, Any], said: bool) -> None:
-    """They are dropped, so the picture may look another way: that is said, as for profiles."""
+    """These colours are dropped, so the picture may look different; the record says so, as for profiles."""
     content = saved(scene(), "PNG")
     for name, value in chunks.items():
         body = value.to_bytes(4, "big") if isinstance(value, int) else bytes(value or (0,))
@@ -227,7 +227,7 @@ def animated(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
-def test_other_pictures_of_a_file_are_dropped_and_told(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_pictures_of_a_file_are_dropped_with_a_note(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     made = grey(animated(kind))
     assert "other pictures beside the first (pages, frames, views). They were dropped" in caplog.text
     assert any("other pictures beside" in one for one in made.record.facts["certificate"]["assumptions"])
@@ -249,7 +249,7 @@ def test_an_animation_with_loss_needs_to_be_accepted() -> None:
 
 
 def test_heic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """two.heic was written by pillow-heif: the waves of `scene` without noise, and a second picture of them."""
+    """The file two.heic was written by pillow-heif: it has the waves of `scene` without noise, and a second picture."""
     content = (Path(__file__).parent / "two.heic").read_bytes()
     with refused("image", remedy="--accept-lossy"):
         grey(content)
@@ -319,7 +319,7 @@ def test_hidden_pixels_become_opaque() -> None:
 
 
 def test_webp_of_grey_with_alpha() -> None:
-    """WebP has no type of its own for it."""
+    """WebP has no type for grey with alpha, so RGBA is written."""
     pixels = np.dstack([scene()[..., :1].repeat(3, axis=2), scene()[..., 1]])
     made = opened(grey(saved(pixels, "WEBP", lossless=True, exact=True)).content)
     mask = ~inside(pixels.shape)
@@ -384,7 +384,7 @@ SHOWN = """async (address) => {
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 def test_chromium_shows_what_is_written() -> None:
-    """It shows the pixels that Pillow reads, and turns a JPEG as its EXIF data say (and a PNG or WebP not at all)."""
+    """Chromium shows the pixels that Pillow reads, and turns a JPEG, but no PNG or WebP, by its EXIF data."""
     playwright = pytest.importorskip("playwright.sync_api")
     tags = Image.Exif()
     tags[0x0112] = 6
