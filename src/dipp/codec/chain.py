@@ -143,15 +143,20 @@ class Chain:
         state, chosen = self.trajectory.start(self.seed, self.geometry), []
         walked = self.plan.steps if steps is None else self.plan.steps[:steps]
         for number, turn in ((number, turn) for number, step in enumerate(walked) for turn in range(step.turns)):
-            layout = self.layout(number, images, turn)
             watch.step(number)
-            # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
-            x_hat = self.trajectory.predict(number, state, turn)
-            x_hat = _finite(x_hat)
-            flat = x_hat.reshape(len(x_hat), -1)[:, alike(_planes_of(layout), x_hat)]
-            chosen.append(choose(layout, _expanded(flat, len(images))))
-            state = self.trajectory.advance(number, state, x_hat, self.noise(layout, chosen[-1]), turn)
+            state, indices = self._advanced(self.layout(number, images, turn), state, images, choose)
+            chosen.append(indices)
         return _expanded(state, len(images)), chosen
+
+    def _advanced(
+        self, layout: StepLayout, state: Array, images: Sequence[int], choose: Choose
+    ) -> tuple[Array, Indices]:
+        """Return the state after one round of a step, and its indices. All else is dropped at its end."""
+        # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
+        x_hat = _finite(self.trajectory.predict(layout.number, state, layout.turn))
+        flat = x_hat.reshape(len(x_hat), -1)[:, alike(_planes_of(layout), x_hat)]
+        indices = choose(layout, _expanded(flat, len(images)))
+        return self.trajectory.advance(layout.number, state, x_hat, self.noise(layout, indices), layout.turn), indices
 
     def noise(self, layout: StepLayout, indices: Indices) -> Array:
         """Return what is observed of the chosen candidates, (N, C, H, W), and 0 where the step does not touch."""
