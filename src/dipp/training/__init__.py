@@ -2,15 +2,16 @@
 
 | module | what it is |
 |---|---|
-| `settings`, `run` | the settings of a training run; the run in its folder, which can be killed and resumed |
-| `setup`, `bank` | checks before the first step; tiles of photographs |
-| `objective` | what a training step draws and minimises |
-| `chains`, `told` | the states that sensing reaches; evidence of regions, partial answers and coarse pictures |
-| `worded` | answers by words, as questions leave them |
+| `settings`, `run` | the settings of a training run, and the run itself, which can be killed and resumed |
+| `setup`, `bank` | checks before the first step; batches of tiles from photographs |
+| `objective` | the batches and the loss of a training step |
+| `chains` | states of the network's own sensing chains |
+| `told` | states that are known better at some pixels than at others, and coarse pictures |
+| `worded` | coarse pictures that answer questions by words |
 | `muon` | the optimiser of the convolutions |
-| `validation` | how good a denoiser is: PSNR by SNR |
-| `calibrate`, `sensing` | the public tables of a denoiser, from coded chains |
-| `asking`, `words`, `recipes` | public pictures that are asked; the words of a denoiser; the table of questions |
+| `validation` | the PSNR of a denoiser at several SNRs |
+| `calibrate`, `sensing` | the public tables of a denoiser, measured on public pictures |
+| `asking`, `words`, `recipes` | questions to public pictures; the words of a denoiser; its table of questions |
 | `latents` | the public tables of latent models |
-| `public_pictures` | the public pictures, from files of several formats |
+| `public_pictures` | public pictures from folders, tar files, CIFAR-10, Parquet and NumPy files |
 """

@@ -1,7 +1,7 @@
-"""Training pictures: square tiles of photographs at many scales, cut once on the CPU and drawn from on the device.
+"""Square tiles of photographs for training: cut once on the CPU, then drawn in batches on the device.
 
-A photograph is seen at scales between two ends: at its own, and shrunk until the whole of it fits a tile. Small tiles
-are whole scenes, as the pictures of small datasets are. A photograph that is smaller than a tile gives none.
+The scale of a tile is random: from that of the photograph to one at which the whole photograph fits the tile. Small
+tiles show whole scenes, like the pictures of small datasets. A photograph that is smaller than a tile is left out.
 """
 
 from __future__ import annotations
@@ -24,25 +24,34 @@ from dipp.training.public_pictures import Source
 
 FILTERS = (Image.Resampling.LANCZOS, Image.Resampling.BICUBIC, Image.Resampling.BOX)
 STRETCH = 1.15
-"""Largest change of the ratio of width to height."""
+"""Largest factor by which a tile changes the ratio of width to height."""
 LARGE = 400
-"""A photograph whose shorter side is at least this has more to show, and gives `MORE` times as many tiles."""
+"""A photograph whose shorter side has at least this many pixels gives `MORE` times as many tiles."""
 MORE = 6
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How tiles of one size are cut."""
+    """The size of tiles, and how many are cut from each photograph."""
 
     side: int
+    """Height and width of a tile, in pixels."""
     tiles: int
-    """Number of tiles of a small photograph."""
+    """Number of tiles from a small photograph."""
     whole: float
-    """The smallest share of a photograph's shorter side in a tile; 0: as little as its own scale gives."""
+    """The least share of a photograph's shorter side that a tile shows. 0 allows tiles at full resolution."""
 
 
 def cut_all(sources: Iterable[Source], cuts: Sequence[Cut]) -> tuple[list[Pixels], int, int]:
-    """All tiles, for each of the cuts an array (N, side, side, 3); and how many photographs were used and skipped."""
+    """Cut tiles of several sizes from photographs.
+
+    Args:
+        sources: The photographs.
+        cuts: The sizes of the tiles.
+
+    Returns:
+        For each cut a uint8 array (N, side, side, 3); then the numbers of photographs that were used and skipped.
+    """
     with ThreadPoolExecutor() as pool:  # threads suffice: decoding and scaling run beside Python
         found = list(pool.map(functools.partial(_cut_one, cuts=cuts), sources, itertools.count()))
     used = [tiles for tiles in found if any(tiles)]
@@ -53,7 +62,7 @@ def cut_all(sources: Iterable[Source], cuts: Sequence[Cut]) -> tuple[list[Pixels
 
 
 def _cut_one(source: Source, seed: int, cuts: Sequence[Cut]) -> list[list[Pixels]]:
-    """The tiles of one photograph, in the order of the cuts; none of one that cannot be read."""
+    """Return the tiles of one photograph for each cut. A photograph that cannot be read has no tiles."""
     pixels = public_pictures.picture(source)
     if pixels is None:
         return [[] for _ in cuts]
@@ -81,13 +90,18 @@ def _tile(photograph: Image.Image, cut: Cut, rng: np.random.Generator) -> Pixels
 
 
 class Bank:
-    """Tiles on a device, in eight bits, and batches of them."""
+    """Tiles on a device, from which random batches are drawn.
+
+    Args:
+        tiles: uint8 array (N, side, side, 3).
+        device: Where the tiles are kept.
+    """
 
     def __init__(self, tiles: Pixels, device: torch.device) -> None:
         self.tiles = torch.from_numpy(tiles).to(device)
 
     def draw(self, count: int) -> torch.Tensor:
-        """Return `count` tiles (N, 3, side, side) in [−1, 1], mirrored, turned and with other colours at random."""
+        """Return `count` random tiles (count, 3, side, side) in [−1, 1], some mirrored, turned or recoloured."""
         device = self.tiles.device
         tiles = self.tiles[torch.randint(len(self.tiles), (count,), device=device)].permute(0, 3, 1, 2)
         x: torch.Tensor = to_signal(tiles)

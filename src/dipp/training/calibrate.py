@@ -1,8 +1,8 @@
-"""Calibration of a denoiser on public images: its errors on exact states, and on the states that coded chains reach.
+"""Calibrate a denoiser: measure its errors on public images, on exact states and on states of coded chains.
 
-Each selection falls a little short of its target, and the shortfall accumulates: the errors on a coded chain are larger
-than those on exact states, and a plan made from the latter would give its chunks too few candidates. So public images
-are really coded, along the plans of several ε, and the factor by which errors are larger goes into the table.
+Each selection falls a little short of its target, and the shortfalls accumulate. So errors on a coded chain are larger
+than on exact states, and a plan that expects the latter gives its chunks too few candidates. Therefore, public images
+are really coded, by plans of several ε, and the factor by which errors are larger goes into the table.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dipp.training.sensing import GROUPS, SEED, TILTS, sensing_residuals
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 """Budgets (pure ε) of the plans along which images are coded."""
 ROUNDS = 2
-"""Rounds of coding: along plans made from exact states, then along plans that know the factors of the first round."""
+"""Rounds of coding. The plans of the first round expect exact states, those of the second know the first factors."""
 NEIGHBOURS = 5
-"""Points over which factors are averaged, because those of single plans are noisy."""
+"""Number of neighbouring factors that are averaged, because single plans give noisy factors."""
 
 LOGGER = logging.getLogger(__name__)
 CODED_STEPS = 10
-"""Steps of a coded chain along timesteps, about."""
+"""Estimated number of steps of a coded chain along timesteps."""
 
 Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
@@ -50,9 +50,17 @@ def calibrate(
     progress: Progress = LOGGER.info,
     others: Sequence[Pixels] = (),
 ) -> ErrorTable:
-    """Measure a denoiser on public images (N, H, W, C): its error table, with what presets of either kind need.
+    """Measure the error table of a denoiser, for presets along timesteps and presets of sensing.
 
-    Residuals of sensing are also measured on `others`, images of further sizes; every size counts as much.
+    Args:
+        denoiser: The denoiser.
+        pixels: Public uint8 images (N, H, W, C).
+        provenance: Facts that the table records, such as the name of the images.
+        progress: Callback that receives what is being measured.
+        others: Public images of further sizes, for residuals of sensing. All sizes have the same weight.
+
+    Returns:
+        The table, whose residuals are those of sensing.
     """
     x = denoiser.placed(np.moveaxis(to_signal(pixels).astype(np.float32), -1, 1))
     progress("exact states")
@@ -67,7 +75,7 @@ def calibrate(
 
 
 def work(denoiser: Denoiser, pixels: Pixels, others: Sequence[Pixels] = ()) -> int:
-    """Pixels that the network will predict for `calibrate`, about, for a progress bar (`models.watch`)."""
+    """Return about how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`)."""
     first, *more = (int(math.prod(one.shape[:3])) for one in (pixels, *others))
     coded = len(_stepped()) * ROUNDS * len(EPSILONS) * CODED_STEPS
     sensed = GROUPS * sum(TILTS.values())
@@ -75,12 +83,12 @@ def work(denoiser: Denoiser, pixels: Pixels, others: Sequence[Pixels] = ()) -> i
 
 
 def _stepped() -> list[SteppedPreset]:
-    """The presets along timesteps that have a certificate."""
+    """Return the presets along timesteps that have a certificate."""
     return [preset for preset in PRESETS.values() if isinstance(preset, SteppedPreset) and preset.certified]
 
 
 def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
-    """Mean squared errors of x̂0 at the end of each step of a chain that is really coded."""
+    """Code images by a plan, and return the mean squared error of the prediction x̂0 after each of its steps."""
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 
@@ -95,7 +103,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
-    """The table with the factors by which errors on coded chains of a preset exceed those on exact states."""
+    """Return the table with the factors by which errors on coded chains of a preset exceed errors on exact states."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
         plans = preset.planner(denoiser, table, budget, Geometry.of(pixels.shape[1:]))

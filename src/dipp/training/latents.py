@@ -1,8 +1,8 @@
-"""Public tables of latent models: what `dipp calibrate` and `dipp words` measure on public pictures.
+"""Measure the public tables of latent models, for `dipp calibrate` and `dipp words`.
 
-Latents of public pictures are coded as private ones will be. The table of errors is for chains along timesteps, that of
-questions for whole pictures. Questions to latents have random signs as their candidates, which need no words: what the
-table holds is how often a picture is asked, by how much each answer moves a prediction, and what the network is told.
+The latents of public pictures are coded in the same way as private ones. The table of errors is for chains along
+timesteps. The table of questions is for whole pictures. Its candidates are random signs, which need no words. It says
+how often a picture is asked, how far each answer moves a prediction, and which SNR the network is told.
 """
 
 from __future__ import annotations
@@ -34,14 +34,27 @@ Latents = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
 SHAPES: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (2,), (1, 2), (2, 2), (4,), (2, 4), (8,), (4, 8))
-"""Divisions of a picture's latents by the questions of a recipe."""
+"""The splits of the questions of each recipe that is tried."""
 EPSILONS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 LEAST = 1.0
-"""Least ε of a draw of recipes that are tried."""
+"""Least ε of a draw in the recipes that are tried."""
 
 
 def load(denoiser: Denoiser, data: Path, count: int, window: Window | None = None) -> PublicPictures:
-    """Read public pictures of the size that a latent model was trained on, and return their latents."""
+    """Read public pictures of the size that a latent model was trained on, and return their latents.
+
+    Args:
+        denoiser: The latent model.
+        data: Folder, or .tar, .parquet, .npy or .npz file.
+        count: Largest number of pictures.
+        window: Values that become black and white in pictures of more than eight bits. None skips such pictures.
+
+    Returns:
+        uint8 latents (N, h, w, c) in the place of pixels, and the number of files that were skipped.
+
+    Raises:
+        DippError: The model is not a latent model of square pictures, or no picture is large enough.
+    """
     height, width = denoiser.sample_size
     if denoiser.latents is None or height != width:
         raise DippError("model", f"must be a latent model of square pictures, got latents of {height}×{width}")
@@ -59,7 +72,7 @@ def calibrate(denoiser: Denoiser, latents: Latents, provenance: dict[str, Any], 
 
 
 def work(denoiser: Denoiser, latents: Latents) -> int:
-    """Pixels that the network will predict for `calibrate`, which a progress bar needs (`models.watch`)."""
+    """Return how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`)."""
     area = 1 if denoiser.latents is None else denoiser.latents.factor**2
     return len(grid(denoiser.schedule)) * int(math.prod(latents.shape[:3])) * area
 
@@ -81,7 +94,7 @@ def table(denoiser: Denoiser, latents: Latents, progress: Progress) -> list[dict
 
 
 def _tried(denoiser: Denoiser, latents: Latents, epsilon: float, shape: tuple[int, ...]) -> Row | None:
-    """Return what questions of some divisions give within a budget; None if it does not suit them."""
+    """Return the row of a recipe with the given splits at a budget, or None if the budget does not suit it."""
     each = epsilon / sum(split**2 for split in shape)
     if not LEAST <= each <= MOST or BLOCK * shape[-1] > min(latents.shape[1:3]):
         return None

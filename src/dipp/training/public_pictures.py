@@ -1,11 +1,11 @@
 """Public pictures for training and calibration: folders, tar files, CIFAR-10, Parquet and NumPy files.
 
-A picture of the wanted size is taken as it is. A larger one gives up to `TILES` tiles of that size, evenly spread and
-at its own resolution, because the codec's network sees large pictures through windows. Pictures that are smaller or
-cannot be read are counted and skipped. The order is that of the names, the same on every machine.
+A picture of the wanted size is taken as it is. A larger picture gives up to `TILES` tiles of that size, evenly spread
+and at full resolution, because the codec's network sees large pictures through windows. Pictures that are smaller or
+cannot be read are counted and skipped. Pictures follow the order of their names, which is the same on every machine.
 
-For networks that know many sizes there are scenes: squares from the middle of photographs that are scaled down first,
-so that a square of 32×32 is a whole picture, as in datasets of small pictures, and not a patch of sky.
+Networks for pictures of any size are calibrated on scenes: squares from the middle of photographs that were scaled down
+first. So a square of 32×32 shows a whole scene, as the pictures of small datasets do.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from dipp.errors import DippError
 Source = Path | bytes | Pixels | None
 """A stored picture: a file, its content, pixels, or None for one that is missing."""
 TILES = 16
-"""Tiles from one picture, at most."""
+"""Largest number of tiles from one picture."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Squares of `side` pixels from photographs whose shorter side is scaled down to `shorter`."""
+    """The size of scenes: squares of `side` pixels from photographs whose shorter side is scaled down to `shorter`."""
 
     side: int
     shorter: int
 
 
 SCENES = (Scene(32, 32), Scene(128, 384))
-"""What networks for pictures of any size are calibrated on; `fitting` has those that small pictures allow."""
+"""The scenes on which networks for pictures of any size are calibrated. `fitting` selects among them."""
 LOOKED_AT = 64
-"""Pictures of a source from which it is told how large its pictures are."""
+"""Number of pictures by which the usual size of a source's pictures is estimated."""
 SMALLER = 0.25
-"""The share of these that may be smaller than what is taken for the size of all."""
+"""Share of these pictures that may be smaller than the usual size."""
 
 
 @dataclass(frozen=True, eq=False)
 class PublicPictures:
-    """Pictures of one size, and how many were skipped."""
+    """Pictures of one size, and the number of files that were skipped."""
 
     pixels: Pixels
     """Pictures and tiles (N, size, size, C)."""
@@ -60,9 +60,17 @@ class PublicPictures:
 def load(
     data: Path, size: int, limit: int | None = None, channels: int = 3, window: Window | None = None
 ) -> PublicPictures:
-    """Load pictures and tiles of a source, at most `limit` of them (None: all): in colour or, C = 1, their luminance.
+    """Load square pictures and tiles of one size.
 
-    `window` is for pictures of more than eight bits, which are skipped without one.
+    Args:
+        data: Folder, or .tar, .parquet, .npy or .npz file.
+        size: Height and width of the tiles, in pixels.
+        limit: Largest number of tiles. None loads all.
+        channels: 3 for colour, 1 for luminance.
+        window: Values that become black and white in pictures of more than eight bits. None skips such pictures.
+
+    Raises:
+        DippError: No picture is large enough, or the source cannot be read.
     """
     tiles: list[Pixels] = []
     skipped = 0
@@ -81,9 +89,9 @@ def load(
 
 
 def usual_side(data: Path, most: int, window: Window | None = None) -> int:
-    """Return the shorter side that at least three of four pictures of a source have, or `most` if that is larger.
+    """Return a side in pixels that the shorter sides of three quarters of the pictures reach, at most `most`.
 
-    It is told from the first `LOOKED_AT` pictures that can be read.
+    The first `LOOKED_AT` readable pictures decide. Without any, the answer is `most`.
     """
     readable = (found for found in _each(data, 3, window) if found is not None)
     sides = sorted(min(found.shape[:2]) for found in itertools.islice(readable, LOOKED_AT))
@@ -91,19 +99,29 @@ def usual_side(data: Path, most: int, window: Window | None = None) -> int:
 
 
 def fitting(data: Path, window: Window | None = None) -> tuple[Scene, ...]:
-    """Return those of `SCENES` that the pictures of a source are large enough for.
+    """Return the kinds of `SCENES` for which the pictures of a source are large enough.
 
-    Of pictures that are smaller than all of them, the scenes are squares as large as the pictures.
+    If the pictures are too small for all kinds, return squares as large as the pictures.
     """
     side = usual_side(data, max(kind.side for kind in SCENES), window)
     return tuple(kind for kind in SCENES if kind.side <= side) or (Scene(side, side),)
 
 
 def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None = None) -> tuple[list[Pixels], int]:
-    """Scenes of each kind (N, side, side, 3), and how many pictures were skipped.
+    """Cut scenes of several kinds from public pictures.
 
-    Of the first kind there are at most `limit`; of a larger one fewer, so that all have about as many pixels. Those are
-    spread evenly over the pictures.
+    Args:
+        data: Folder, or .tar, .parquet, .npy or .npz file.
+        kinds: The kinds of scenes, the smallest first.
+        limit: Largest number of scenes of the first kind. Larger kinds have fewer scenes, evenly spread over the
+            pictures, so that all kinds have about as many pixels.
+        window: Values that become black and white in pictures of more than eight bits. None skips such pictures.
+
+    Returns:
+        For each kind a uint8 array (N, side, side, 3), and the number of pictures that were skipped.
+
+    Raises:
+        DippError: No picture is large enough for all kinds, or the source cannot be read.
     """
     found: list[list[Pixels]] = [[] for _ in kinds]
     skipped = 0
@@ -136,12 +154,16 @@ def _scene(picture: Pixels, kind: Scene) -> Pixels:
 
 
 def _each(data: Path, channels: int, window: Window | None) -> Iterator[Pixels | None]:
-    """Every picture of a source in order, or None for one that cannot be read."""
+    """Yield the pictures of a source in order, and None for each that cannot be read."""
     return (picture(source, channels, window) for source in sources(data))
 
 
 def sources(data: Path) -> Iterator[Source]:
-    """Every picture of a source in order, as it is stored: what `picture` reads."""
+    """Yield the stored pictures of a source in order. `picture` decodes them.
+
+    Raises:
+        DippError: The source is neither a folder nor a file of a known format, or is damaged.
+    """
     if data.suffix in (".npy", ".npz"):
         yield from _numpy(data)
     elif data.suffix == ".parquet":
@@ -162,7 +184,7 @@ def sources(data: Path) -> Iterator[Source]:
 
 
 def picture(source: Source, channels: int = 3, window: Window | None = None) -> Pixels | None:
-    """The pixels of a stored picture; None if it cannot be read."""
+    """Return the uint8 pixels (H, W, C) of a stored picture, or None if it cannot be read."""
     if source is None:
         return None
     try:
@@ -174,10 +196,10 @@ def picture(source: Source, channels: int = 3, window: Window | None = None) -> 
 
 
 def _tar(path: Path) -> Iterator[bytes]:
-    """The files in a tar file, in the order of their names."""
+    """Yield the contents of the files in a tar file, in the order of their names."""
     try:
         with tarfile.open(path) as tar:
-            for member in sorted(tar.getmembers(), key=lambda one: one.name):
+            for member in sorted(tar.getmembers(), key=lambda member: member.name):
                 if content := tar.extractfile(member) if member.isfile() else None:
                     yield content.read()
     except (tarfile.TarError, EOFError):
@@ -185,7 +207,7 @@ def _tar(path: Path) -> Iterator[bytes]:
 
 
 def _numpy(path: Path) -> Iterator[Pixels]:
-    """The pictures of a uint8 array (N, H, W, 3), or (N, H, W, 1) in grey: of a .npy file, or `images` of a .npz."""
+    """Yield the pictures of a uint8 array (N, H, W, 1 or 3): that of a .npy file, or `images` of a .npz file."""
     try:
         content = np.load(path, allow_pickle=False)
         images = content if isinstance(content, np.ndarray) else content["images"]
@@ -201,7 +223,7 @@ def _numpy(path: Path) -> Iterator[Pixels]:
 
 
 def _parquet(path: Path) -> Iterator[bytes | None]:
-    """The pictures of a Parquet file's image column: bytes or, as Hugging Face's datasets write them, {bytes, path}."""
+    """Yield the pictures in a Parquet file's image column, whose values are bytes or structs {bytes, path}."""
     from dipp.data.sources import Columns
     from dipp.data.tables import Tables
 
@@ -214,7 +236,7 @@ def _parquet(path: Path) -> Iterator[bytes | None]:
 
 
 def _tiles(picture: Pixels, size: int) -> list[Pixels]:
-    """The picture itself, or tiles on an even grid of at most √TILES × √TILES, which overlap only where they must."""
+    """Return tiles on an even grid of at most √TILES × √TILES. They overlap only where the picture is too small."""
     rows, columns = (_starts(side, size) for side in picture.shape[:2])
     return [picture[top : top + size, left : left + size] for top in rows for left in columns]
 

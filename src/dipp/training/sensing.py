@@ -1,9 +1,9 @@
-"""Sensing chains on public pictures: the residuals that a denoiser's encodings meet, for the planner.
+"""Measure, on public pictures, the residuals (pixels minus prediction) that a denoiser leaves on sensing chains.
 
-The chains are really coded, by the codec's own masks, integers and pairs. No plan is needed for them: before each step
-the clip and the gain are computed from the public pictures' own residuals, by the planner's formulas. The residuals
-that are met go into a table by the SNR of the state; chains of several tilts, and of pictures of several sizes, are
-averaged, since it is the SNR that matters.
+The chains are really coded, by the codec's own masks, integers and pairs, but without a plan. Before each step, the
+planner's formulas compute clip and gain from the public pictures' own residuals. The residuals go into a table by the
+SNR of the state. Chains of several tilts, and of pictures of several sizes, are averaged, since residuals depend on the
+SNR alone, about.
 """
 
 from __future__ import annotations
@@ -38,28 +38,33 @@ Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
 SEED = bytes(16)
-"""Calibration is public and repeatable, but for the private coin of the chains."""
+"""The public seed of calibration. Two runs differ by the private random bits of the chains alone."""
 TILTS = {0.25: 2, 1.0: 2, 4.0: 3, 16.0: 4}
-"""Largest tilts V of the chains, and the passes that each takes: pairs at ε = 0.5 to 32 a touch."""
+"""Passes over the pixels of each chain, by its largest tilt V. A touch by pairs costs 2·V, from 0.5 to 32."""
 GROUPS = 16
-"""g: steps of a pass."""
+"""Steps of a pass over the pixels."""
 CLIP = 0.35
-"""k: clip in deviations of the residual."""
+"""Clip, in standard deviations of the residual."""
 SHARES = (0.5, 1.0)
-"""Least and largest share of its tilt that a searching code is believed to realise: of few pixels it is mostly
-chance."""
+"""Bounds of the measured share of its tilt that a searching code realises, because few pixels give random shares."""
 FACTORS = (0.8, 1.25)
-"""Least and largest φ that are believed: of few and small pictures it is mostly chance."""
+"""Bounds of the measured factor φ, because few or small pictures give random factors."""
 POINTS = 40
-"""SNRs of the table."""
+"""Number of SNRs in the table."""
 SEARCHED_BITS, SEARCHED_TILTS = 14, (0.25, 0.5, 1.0, 2.0)
-"""Index bits and tilts at which the share of a searching code is measured: the size of an index hardly matters."""
+"""Index bits and tilts at which the share of a searching code is measured. The share hardly depends on the bits."""
 SEARCHED_COORDINATES = 1 << 17
-"""Coordinates of the pictures on which it is measured, at most."""
+"""Largest number of coordinates on which the share of a searching code is measured."""
 
 
 def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Progress) -> Residuals:
-    """The residuals of a denoiser on sensing chains of public pictures (N, H, W, C), for each of some sizes."""
+    """Measure the residuals of a denoiser on sensing chains of public pictures.
+
+    Args:
+        denoiser: The denoiser.
+        sizes: uint8 pictures (N, H, W, C) of one or more sizes, an array for each.
+        progress: Callback that receives what is being measured.
+    """
     chains = []
     for pixels in sizes:
         for tilt, passes in TILTS.items():
@@ -70,23 +75,31 @@ def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Pro
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:
-    """The share of its tilt that a searching code realises on pictures: rows (pad, V), and the share of each."""
+    """Return the tried pairs of a code's pad and tilt (K, 2), and the share of its tilt that each realises (K,)."""
     searches = [(pad, tilt) for pad in sorted({pad for _, pad in SEARCHES}) for tilt in SEARCHED_TILTS]
     return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
 
 class ChainPoint(NamedTuple):
-    """What a chain met before a step, or at its end."""
+    """The measurements of a sensing chain before one of its steps, or at its end."""
 
     snr: float
+    """The SNR of the state."""
     sizes: Floats
-    """Slices of the residuals' sizes, of all coordinates."""
+    """Mean sizes of the residuals in slices of equally many coordinates, in ascending order."""
     touched: float
-    """φ of the step: E[|r|·tanh θ] of the coordinates that it touches, over that of all. 1 at the end."""
+    """φ of the step: the mean of |r|·tanh θ over the coordinates that it touches, divided by that over all."""
 
 
 def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[ChainPoint]:
-    """Code public pictures by pairs of one tilt: what is met before each step, and after the last."""
+    """Code public pictures by pairs of one tilt, and return the measurements before each step and after the last.
+
+    Args:
+        denoiser: The denoiser.
+        pixels: uint8 pictures (N, H, W, C).
+        tilt: The largest tilt V, in nats.
+        passes: Number of passes over the pixels, of `GROUPS` steps each.
+    """
     geometry = Geometry.of(pixels.shape[1:])
     channels = geometry.channels
     flat = pixels.reshape(len(pixels), -1)
@@ -124,25 +137,25 @@ def _rows(x: Array) -> Floats:
 
 
 def _table(chains: list[list[ChainPoint]]) -> tuple[Floats, Floats, Floats]:
-    """SNRs, and sizes and φ at each of them: mean logarithms of what the chains that pass it interpolate."""
+    """Return SNRs, and at each of them the geometric means of sizes and φ over the chains that pass it."""
     start = np.sqrt(np.mean([np.square(chain[0].sizes) for chain in chains], axis=0))
     later = [chain[1:] for chain in chains]
-    columns = [np.log(np.maximum([[*one.sizes, one.touched] for one in chain], 1e-9)).T for chain in later]
-    places = [np.log([one.snr for one in chain]) for chain in later]
-    logs = np.linspace(min(place[0] for place in places), max(place[-1] for place in places), POINTS)
+    columns = [np.log(np.maximum([[*point.sizes, point.touched] for point in chain], 1e-9)).T for chain in later]
+    snrs = [np.log([point.snr for point in chain]) for chain in later]
+    logs = np.linspace(min(own[0] for own in snrs), max(own[-1] for own in snrs), POINTS)
     rows = []
     for log in logs:
-        # Those that pass it; if none does, those that come nearest.
-        beside = np.array([max(place[0] - log, log - place[-1], 0.0) for place in places])
+        # The chains that pass this SNR. If no chain does, the chains that come nearest.
+        beside = np.array([max(own[0] - log, log - own[-1], 0.0) for own in snrs])
         passing = np.flatnonzero(beside <= beside.min() + 1e-9).tolist()
-        met = [[np.interp(log, places[chain], column) for column in columns[chain]] for chain in passing]
+        met = [[np.interp(log, snrs[chain], column) for column in columns[chain]] for chain in passing]
         rows.append(np.exp(np.mean(met, axis=0)))
     sizes, touched = np.stack(rows)[:, :-1], np.stack(rows)[:, -1]
     return np.array([0.0, *np.exp(logs)]), np.stack([start, *sizes]), np.array([1.0, *touched])
 
 
 def _realised(pixels: Pixels, pad: float, tilt: float) -> float:
-    """E[s·r]/E[r·tanh θ] of the flat code on pictures' residuals against mid-grey, in a public random order."""
+    """Return E[s·r]/E[r·tanh θ] of the flat code. The residuals r are the pictures minus mid-grey, in random order."""
     order = np.random.default_rng(0).permutation(pixels.size)[:SEARCHED_COORDINATES]
     r = to_signal(pixels.reshape(-1)[order])
     clip = float(short_floats(np.array([np.sqrt(np.square(r).mean())]))[0])

@@ -1,7 +1,7 @@
-"""How good a denoiser is: its PSNR on Gaussian states of pictures, by SNR.
+"""Measure the quality of a denoiser: its PSNR on pictures with Gaussian noise of several SNRs.
 
-PSNR is 10·log₁₀(4/MSE) with the mean square error over all pictures, for pixels in [−1, 1] and clamped predictions. The
-noise is the same for every denoiser.
+PSNR is 10·log₁₀(4/MSE), with the mean squared error over all pictures, for pixels in [−1, 1] and clipped predictions.
+The noise is the same for every denoiser.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEED = 1234
 
 
 def gaussian_psnr(denoiser: Denoiser, pixels: Pixels) -> dict[float, float]:
-    """PSNR in dB of the expected pictures of states of pictures (N, H, W, C), at each SNR."""
+    """Return, for each SNR of `SNRS`, the PSNR in dB of the denoiser's predictions of noisy pictures (N, H, W, C)."""
     x0 = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
     noise = torch.randn(x0.shape, generator=torch.Generator().manual_seed(SEED)).to(x0)
 
