@@ -45,7 +45,7 @@ TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
 
 
 class Privatized(NamedTuple):
-    """The result of a run."""
+    """The result of `privatized`: what was released, its papers, and warnings about it."""
 
     summary: Summary
     papers: tuple[Path, ...]
@@ -151,7 +151,11 @@ def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptio
 
 
 def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> Privatized:
-    """Release a dataset as `privatize` does, but return the warnings instead of logging them."""
+    """Release a dataset as `privatize` does, but return the warnings instead of logging them.
+
+    Raises:
+        DippError: An argument is invalid, or the source or all of its pictures cannot be read.
+    """
     target, shard_size = Path(dst), options.get("shard_size", SHARD_SIZE)
     model, device = options.get("model", embedded.FOLDER), str(options.get("device", "auto"))
     regions = options.get("regions")
@@ -178,8 +182,8 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
         visible = purpose.left_visible(position for position, *_ in summary.skipped)
         return Privatized(summary, papers, (*dropped, *([visible] if visible else ()), MISSED), ())
     codec = Codec.from_pretrained(model, device=device, **plan_of(options))
-    place = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
-    summary, papers = _carried_out(src, target, runs.encoding(codec, place, choices), choices, options)
+    named = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
+    summary, papers = _carried_out(src, target, runs.encoding(codec, named, choices), choices, options)
     claim = summary.facts["certificate"]
     warnings = advice.release_warnings(claim, summary.facts["pixels"], summary.facts["images"])
     certificate = None if claim is None else Certificate.from_json(json.dumps(claim))

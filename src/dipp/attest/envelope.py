@@ -22,7 +22,12 @@ TYPE = "application/vnd.in-toto+json"
 
 
 def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
-    """Return an envelope: the payload with its signature by a key, as JSON."""
+    """Return an envelope: the payload with its signature by a key, as JSON.
+
+    Args:
+        payload: The bytes to sign.
+        key: Private key of the signer.
+    """
     signature = {"keyid": key_id(key.public_key()), "sig": _text(key.sign(_signed(TYPE, payload)))}
     return json.dumps({"payloadType": TYPE, "payload": _text(payload), "signatures": [signature]}).encode() + b"\n"
 

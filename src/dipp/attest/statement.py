@@ -145,10 +145,10 @@ def _refuse_parts(target: Path, release: Path, key: Path) -> None:
             raise DippError("output", f"{target} is {what}", "name another file")
 
 
-def _signed_by(place: Path, signer: Ed25519PublicKey) -> bool:
+def _signed_by(path: Path, signer: Ed25519PublicKey) -> bool:
     """Return whether a file is an attestation that this key has signed."""
     try:
-        envelope.unseal(place.read_bytes(), signer)
+        envelope.unseal(path.read_bytes(), signer)
     except (OSError, DippError):
         return False
     return True
@@ -170,11 +170,11 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: R
         DippError: The signature is wrong, the statement has expired, or the release is another or inconsistent.
     """
     signer = keys.public(key)
-    place = attestation or place_of(release)
+    path = attestation or place_of(release)
     try:
-        data = place.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
-        raise DippError("attestation", f"{place} cannot be read ({error.strerror})") from None
+        raise DippError("attestation", f"{path} cannot be read ({error.strerror})") from None
     subject = release / MANIFEST if release.is_dir() else release
     if not subject.is_file():
         raise DippError(str(release), "does not exist")

@@ -309,9 +309,9 @@ def whole_facts(certificate: Certificate | None, geometries: Iterable[Geometry])
 
 
 def _beacon_facts(release: Release) -> dict[str, Any] | None:
-    """The beacon that the seed follows from, as JSON has it."""
-    found = release.beacon
-    return None if found is None else {"round": found.round, "value": found.value.hex(), "own": found.own.hex()}
+    """Return the beacon of the seed as a dictionary for JSON; None without a beacon."""
+    beacon = release.beacon
+    return None if beacon is None else {"round": beacon.round, "value": beacon.value.hex(), "own": beacon.own.hex()}
 
 
 def _as_rows(indices: Any, length: int) -> Integers:

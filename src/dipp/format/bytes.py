@@ -34,7 +34,11 @@ class ByteReader:
         return len(self._data) - self.at
 
     def take(self, count: int) -> bytes:
-        """Read the next `count` bytes."""
+        """Read the next `count` bytes.
+
+        Raises:
+            DippError: The file has fewer bytes left.
+        """
         if count > self.left:
             raise damaged("it ends too early")
         self.at += count
@@ -114,7 +118,17 @@ def newer(what: str) -> DippError:
 
 
 def checked(name: str, value: int, low: int, high: int) -> int:
-    """Return the value, or raise `DippError` if it is not from low to high."""
+    """Return the value, or raise `DippError` if it is not from low to high.
+
+    Args:
+        name: Name of the value in the error.
+        value: The value.
+        low: Smallest valid value.
+        high: Largest valid value.
+
+    Raises:
+        DippError: The value is out of range.
+    """
     if not low <= value <= high:
         raise DippError(name, f"must be from {low} to {high}, got {value}")
     return value

@@ -138,10 +138,10 @@ class Header:
         runs = _read_runs(reader)
         if plan.unit.surrounded and runs[:, 0].sum() > 1:
             raise damaged(f"{plan.unit.plural} belong to one image, and it has several")
-        found = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
-        if claim != release.claim(found.smallest):
+        header = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
+        if claim != release.claim(header.smallest):
             raise DippError(FILE, "states another certificate than its plan has", "do not trust it")
-        return found
+        return header
 
     @property
     def smallest(self) -> Geometry | None:
@@ -158,7 +158,11 @@ def release_to_bytes(release: Release) -> bytes:
 
 
 def release_from_bytes(data: bytes) -> Release:
-    """Read the release that `release_to_bytes` wrote."""
+    """Read the release that `release_to_bytes` wrote.
+
+    Raises:
+        DippError: The bytes are something else, or damaged.
+    """
     content = unsealed(memoryview(data))
     reader = ByteReader(content)
     header = Header.read(reader)
@@ -173,7 +177,11 @@ def checksum(content: bytes | memoryview) -> bytes:
 
 
 def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
-    """Return the bytes of a file before its checksum, and check the checksum unless `verify` is False."""
+    """Return the bytes of a file before its checksum, and check the checksum unless `verify` is False.
+
+    Raises:
+        DippError: The file is not an archive, has another version, or a wrong checksum.
+    """
     check_kind(bytes(data[: len(MAGIC) + 1]))
     content, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
     if verify and checksum(content) != bytes(trailer):

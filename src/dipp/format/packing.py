@@ -124,7 +124,11 @@ class FixedLayout(Layout):
         return [row.tobytes() for row in np.packbits(bits.reshape(len(rows), -1), axis=1)]
 
     def rows(self, payloads: Sequence[bytes]) -> Integers:
-        """Return the indices of images from the bytes of each."""
+        """Return the indices of images from the bytes of each, of shape (images, indices).
+
+        Raises:
+            DippError: The bytes are damaged.
+        """
         if any(len(payload) != -(-self.least_bits // 8) for payload in payloads):
             raise damaged("a payload has a wrong length")
         bits = np.unpackbits(np.frombuffer(b"".join(payloads), np.uint8)).reshape(len(payloads), -1)
@@ -194,7 +198,11 @@ class EntropyLayout(Layout):
         return coded + int(_checksums(row[None])[0, 0]).to_bytes(2, "big") if self.has_checksum else coded
 
     def rows(self, payloads: Sequence[bytes]) -> Integers:
-        """Return the indices of images from the bytes of each."""
+        """Return the indices of images from the bytes of each, of shape (images, indices).
+
+        Raises:
+            DippError: The bytes are damaged.
+        """
         if any(8 * len(payload) < self.least_bits for payload in payloads):
             raise damaged("a payload has a wrong length")
         return np.stack([self._decode(payload) for payload in payloads])

@@ -31,7 +31,11 @@ def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
 
 
 def read(content: bytes) -> tuple[Window | None, Marks]:
-    """Read the window and the marks of grey images. `read_grey` checks the marks once the number of images is known."""
+    """Read the window and the marks of grey images. `read_grey` checks the marks once the number of images is known.
+
+    Raises:
+        DippError: The field is invalid.
+    """
     kind, rest = content[0], content[1:]
     if kind not in (1, 2, 3, 4, 5) or (kind & WINDOW and len(rest) < 8):
         raise damaged("its field about the source is invalid")
@@ -40,7 +44,15 @@ def read(content: bytes) -> tuple[Window | None, Marks]:
 
 
 def read_grey(marks: Marks, images: int) -> Flags:
-    """Return whether each image is grey, or an empty array if no image is."""
+    """Return whether each image is grey, or an empty array if no image is.
+
+    Args:
+        marks: The marks that `read` returned.
+        images: Number of images.
+
+    Raises:
+        DippError: The marks do not fit the number of images.
+    """
     kind, which = marks
     if len(which) != (-(-images // 8) if kind & SOME_GREY else 0):
         raise damaged("it does not say of each image whether it is grey")
@@ -49,7 +61,7 @@ def read_grey(marks: Marks, images: int) -> Flags:
             raise damaged("it says that all images are grey, and has no images")
         return np.full(images if kind & ALL_GREY else 0, True)
     bits = np.unpackbits(np.frombuffer(which, np.uint8))
-    found: Flags = bits[:images].astype(bool)
-    if bits[images:].any() or found.all() or not found.any():
+    grey: Flags = bits[:images].astype(bool)
+    if bits[images:].any() or grey.all() or not grey.any():
         raise damaged("it does not say of each image whether it is grey")
-    return found
+    return grey

@@ -21,7 +21,11 @@ FLOAT_BITS = 32
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """Return the bytes of the steps: their kind and number, the columns of the kind, and those of the code."""
+    """Return the bytes of the steps: their kind and number, the columns of the kind, and those of the code.
+
+    Raises:
+        DippError: The kind of the steps has no number in the file format.
+    """
     kind = type(plan.steps[0])
     if STEPS.get(kind.number) is not kind:
         raise DippError(
@@ -34,7 +38,11 @@ def to_bytes(plan: Plan) -> bytes:
 
 
 def read(reader: ByteReader, code: Code) -> tuple[CodedStep, ...]:
-    """Read the steps that `to_bytes` wrote for this code."""
+    """Read the steps that `to_bytes` wrote for this code.
+
+    Raises:
+        DippError: The steps are damaged, or of a kind that this version of dipp does not know.
+    """
     number = reader.varint("kind of steps", 0, MAX_NUMBER)
     if number not in STEPS:
         raise newer(f"kind {number} of steps")

@@ -272,7 +272,12 @@ class Odometer:
             ).fetchall()
 
     def pictures(self, most: int, size: Size = PIXEL) -> list[Spent]:
-        """Return the sums of the `most` pictures with the largest ε, for any object of a size, the largest first."""
+        """Return the sums of the `most` pictures with the largest ε, for any object of a size, the largest first.
+
+        Args:
+            most: Largest number of pictures.
+            size: Width and height of the object in pixels. By default a pixel.
+        """
         with connected(self.folder, size) as database:
             rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
             return [replace(Spent(*row), size=size) for row in rows]

@@ -89,6 +89,9 @@ def require_sound(database: sqlite3.Connection, folder: Path) -> None:
 
     `integrity_check` reads every page and compares the index with its table, row by row, in 1.5 s for a million rows.
     `quick_check` would not notice an index with a missing or wrong entry, whose row would be left out of the sums.
+
+    Raises:
+        DippError: The database is damaged.
     """
     try:
         sound = database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]
@@ -109,6 +112,9 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
 
     The key is made after the tables are on the disk. So a key beside a database without tables means that a database
     with rows was lost. That is an error, because counting would start from nothing.
+
+    Raises:
+        DippError: The database is lost, or another version of dipp wrote it.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
@@ -126,7 +132,11 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
 
 
 def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
-    """Return the key of a database, which is made before its first release. The caller holds the lock."""
+    """Return the key of a database, which is made before its first release. The caller holds the lock.
+
+    Raises:
+        DippError: The key is missing or another one, although the database has releases.
+    """
     key, stored = place.read_key(key_file), database.execute("SELECT proof FROM keys").fetchone()
     if stored is not None and hmac.compare_digest(place.proof(key), stored[0]):
         return key

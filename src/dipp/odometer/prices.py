@@ -1,7 +1,7 @@
 """Compute the cost of releases to an object of a size, so that releases of different units add up.
 
 A release has the price (ε, ρ) for any one of its units. An object of w×h pixels meets at most k of them, wherever it
-lies (`Unit.met`). So a change of the object costs the release at most kε, and at most
+lies (`Unit.met`). So the release costs the object at most kε, and a ρ of at most
 
     kρ  if no two units share a draw, which holds for cells and pictures: every draw belongs to one of them,
     min(k²ρ, kε·tanh(kε/2))  for pixels, whose draws may be shared (`conversions`, 4 and 5).

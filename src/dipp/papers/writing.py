@@ -67,13 +67,13 @@ def _write_card(facts: dict[str, Any], words: Words, release: Path, target: Path
     """Write the card of a release of redacted pictures, and return its path."""
     named = replace(words, name=words.name or release.resolve().name)
     draft = replace(Words(), name=release.resolve().name)
-    place = target / CARD
-    if not _is_written(place, lambda day: redaction.card(facts, draft, day)):
-        files.require_new(place, overwrite=overwrite)
+    path = target / CARD
+    if not _is_written(path, lambda day: redaction.card(facts, draft, day)):
+        files.require_new(path, overwrite=overwrite)
     target.mkdir(exist_ok=True)
-    with files.atomic(place) as part:
+    with files.atomic(path) as part:
         part.write_text(redaction.card(facts, named, datetime.now(UTC).date()), encoding="utf-8")
-    return place
+    return path
 
 
 def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
@@ -85,15 +85,15 @@ def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
     return texts
 
 
-def _is_draft(place: Path, draft: Released, base: str, text_labels: bool) -> bool:
+def _is_draft(path: Path, draft: Released, base: str, text_labels: bool) -> bool:
     """Return whether a paper is exactly what `dipp privatize` has written."""
-    return _is_written(place, lambda day: _texts(replace(draft, day=day), base, text_labels)[place.name])
+    return _is_written(path, lambda day: _texts(replace(draft, day=day), base, text_labels)[path.name])
 
 
-def _is_written(place: Path, text: Callable[[date], str]) -> bool:
+def _is_written(path: Path, text: Callable[[date], str]) -> bool:
     """Return whether a file has exactly the text of one of the days that are named in it."""
     try:
-        content = place.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
         days = {date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", content)}
     except (OSError, ValueError):
         return False

@@ -46,6 +46,10 @@ class Search:
     def path(self, node: int, units: int) -> tuple[list[int], list[int]]:
         """Return the nodes of the path with `best[node, units]` bits, and the options of its edges.
 
+        Args:
+            node: The last node.
+            units: Largest charge of the path, in units.
+
         Raises:
             DippError: There is no such path.
         """

@@ -108,7 +108,7 @@ class _Edges(NamedTuple):
     """The steps between all pairs of nodes i < j, in arrays [i, j] or [o, i, j]; node i is timestep T − 1 − i.
 
     Option o = 0 takes as few chunks as the KL divergence needs; o = 1, if it exists, at least C. `gain` is ΔSNR,
-    rounded down (`_cut`), `size` the coordinates of a chunk; a barred step takes ∞ bits.
+    rounded down (`short_floats`), `size` the coordinates of a chunk; a barred step takes ∞ bits.
     """
 
     gain: Floats
@@ -322,7 +322,11 @@ class Planner:
 
 
 def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:
-    """Raise if a schedule does not have a final timestep, or if a rate is not a positive number; None is no limit."""
+    """Raise if a schedule does not have a final timestep, or if a rate is not a positive number; None is no limit.
+
+    Raises:
+        DippError: One of them is invalid.
+    """
     last = len(schedule) - 1
     if final_timestep is not None and not (is_whole(final_timestep) and 0 <= final_timestep <= last):
         raise DippError("final_timestep", f"must be a whole number from 0 to {last}, got {final_timestep!r}")

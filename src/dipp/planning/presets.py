@@ -86,7 +86,11 @@ class HidingPlanner:
         return self.larger.geometry
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
-        """Return the plan of the best expected picture within the budget of the object and the rate."""
+        """Return the plan of the best expected picture within the budget of the object and the rate.
+
+        Raises:
+            DippError: There is no budget, or no plan keeps the limits.
+        """
         if budget is None:
             raise DippError("budget", "is missing", "give epsilon, epsilon with delta, or rho")
         best = self.larger.choose(budget, final_timestep=final_timestep, bpp=bpp)

@@ -177,7 +177,11 @@ class QuestionPlanner:
         return replace(within[-1], bound=len(within) < len(every))
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
-        """Return plans of ascending bits within a budget, each of a better expected picture than those before it."""
+        """Return plans of ascending bits within a budget, each of a better expected picture than those before it.
+
+        Raises:
+            DippError: There is no budget, or the unit cannot be asked.
+        """
         if budget is None:
             raise DippError("budget", "is missing", "give epsilon, epsilon with delta, or rho")
         points = [point for unit in self.units for point in self._points(unit, budget)]

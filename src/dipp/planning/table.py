@@ -112,7 +112,17 @@ class ErrorTable:
         return np.asarray(10 * np.log10(4 / self.mse(snr, chains)), np.float64)
 
     def kl_matrix(self, channel: Channel, snrs: Floats, gains: Floats, chains: str | None = None) -> Floats:
-        """Return the KL in bits per touched coordinate, E kl(|error|·√ΔSNR), of steps by `gains[i]` from `snrs[i]`."""
+        """Return the KL in bits per touched coordinate, E kl(|error|·√ΔSNR), of steps by `gains[i]` from `snrs[i]`.
+
+        Args:
+            channel: The channel of the steps.
+            snrs: SNRs (N,) that the steps start from.
+            gains: SNR gains (N, M) of the steps.
+            chains: Name of the coded chains whose inflation applies. By default states are exact.
+
+        Returns:
+            The KL of each step, of shape (N, M).
+        """
         log_shift, log_kl = _kl_curve(channel)
         shifts = np.log(np.maximum(self._errors(chains), TINY))[:, None] + LOG_GAINS[None, :, None] / 2
         curves = np.log(np.exp(np.interp(shifts, log_shift, log_kl)).mean(axis=2))
@@ -127,6 +137,12 @@ class ErrorTable:
         The wanted shift is |error|·√ΔSNR, and a channel delivers the mean shift `Channel.delivered` of it, which
         saturates for the sign channel. The lost fraction of the shift's energy grows with ΔSNR. For a channel that
         loses nothing, the result is ∞.
+
+        Args:
+            channel: The channel of the steps.
+            snrs: SNRs that the steps start from.
+            loss: Largest fraction of the energy, between 0 and 1.
+            chains: Name of the coded chains whose inflation applies. By default states are exact.
         """
         wanted = self._errors(chains)[:, None] * np.exp(LOG_GAINS / 2)[None, :, None]
         lost = np.square(wanted - channel.delivered(wanted)).mean(axis=2) / np.square(wanted).mean(axis=2)
@@ -183,14 +199,14 @@ class ErrorTable:
         """
         if calibration is not None:
             return cls.load(Path(calibration))
-        place = hub.fetch(str(model), (FILE_NAME,)) / FILE_NAME
-        if not place.exists():
+        path = hub.fetch(str(model), (FILE_NAME,)) / FILE_NAME
+        if not path.exists():
             raise DippError(
                 FILE_NAME,
                 f"is missing in {model}",
                 f"make it with `dipp calibrate {model} PUBLIC_PICTURES`, or name one with --calibration",
             )
-        return cls.load(place)
+        return cls.load(path)
 
     @classmethod
     def load(cls, path: Path) -> ErrorTable:

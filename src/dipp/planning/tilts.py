@@ -19,7 +19,13 @@ SAFE = 1 - 1e-9
 
 
 def largest_tilt(code: Tilted, touches: int, budget: Budget) -> float:
-    """Return V: the largest tilt, in nats and before α is folded in, at which `touches` touches keep the budget."""
+    """Return V: the largest tilt, in nats and before α is folded in, at which `touches` touches keep the budget.
+
+    Args:
+        code: The code of the steps.
+        touches: Number of touches of the worst pixel.
+        budget: The budget of a pixel.
+    """
     affordable = []  # pure ε of one touch
     if budget.epsilon is not None:
         affordable.append(budget.epsilon / touches)

@@ -167,7 +167,15 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
     clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored, and the tilt be the
     same in all steps: with a tolerance of percents, or tilts of their own, narrower clips could make up for a third of
-    it. A searching code may have realised the share of any pad that was measured, the same in all steps.
+    it. A searching code may have realised the fraction of any pad that was measured, the same in all steps.
+
+    Args:
+        release: The public parameters of the encoding.
+        residuals: The residuals of the model.
+
+    Raises:
+        DippError: The release names other residuals.
+        InconsistentError: No planner makes such steps.
     """
     if release.table != residuals.digest:
         raise DippError(

@@ -63,17 +63,29 @@ class Budget:
 
     @classmethod
     def pure(cls, epsilon: float) -> Budget:
-        """Return a budget of pure ε per pixel."""
+        """Return a budget of pure ε per pixel.
+
+        Raises:
+            DippError: ε is not positive and finite.
+        """
         return cls(epsilon=epsilon)
 
     @classmethod
     def approximate(cls, epsilon: float, delta: float) -> Budget:
-        """Return a budget of (ε, δ) per pixel."""
+        """Return a budget of (ε, δ) per pixel.
+
+        Raises:
+            DippError: ε is not positive and finite, or δ is not between 0 and 1.
+        """
         return cls(epsilon=epsilon, delta=delta)
 
     @classmethod
     def zcdp(cls, rho: float) -> Budget:
-        """Return a budget of ρ (zCDP) per pixel."""
+        """Return a budget of ρ (zCDP) per pixel.
+
+        Raises:
+            DippError: ρ is not positive and finite.
+        """
         return cls(rho=rho)
 
     @property

@@ -1,12 +1,12 @@
 """The certificate: a bound on what a release tells about one unit, as pure ε, ρ and (ε, δ).
 
 Every number is computed from ledgers (`dipp.privacy.ledger`). For any two images x and y that
-differ in one unit (`core.units`), in any way and however all others look, and any set S of files:
+differ in one unit (`core.units`) in any way, whatever their other units are, and any set S of files:
 
 - pure:         P[file of x ∈ S] ≤ e^ε·P[file of y ∈ S];
 - zCDP:         every Rényi divergence of order a between the two is at most ρ·a;
-- approximate:  P[file of x ∈ S] ≤ e^ε'·P[file of y ∈ S] + δ, with ε' the smallest of ε, of what ρ converts to and,
-                where it is known, of what the law of the privacy loss gives.
+- approximate:  P[file of x ∈ S] ≤ e^ε'·P[file of y ∈ S] + δ, with ε' the smallest of ε, the conversion of ρ and,
+                if it is known, the bound by the law of the privacy loss.
 """
 
 from __future__ import annotations
@@ -163,7 +163,11 @@ class Certificate:
         return replace(self, units=count, hidden=None)
 
     def for_window(self, width: int, height: int) -> Certificate:
-        """Return the certificate for any change inside a window of this size in pixels, wherever it lies."""
+        """Return the certificate for any change inside a window of this size in pixels, wherever it lies.
+
+        Raises:
+            DippError: The size is not two positive whole numbers.
+        """
         return self.for_units(self.unit.met(width, height))
 
     def for_picture(self, geometry: Geometry) -> Certificate:

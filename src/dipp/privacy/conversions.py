@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from dipp.errors import DippError
 
 UP = 1 + 2.0**-40
-"""Relative rounding that covers the floating-point error of every formula here by far."""
+"""Factor that rounds up by far more than the floating-point error of every formula here."""
 MAX_LOG_EXCESS = 200.0
 SEARCH_STEPS = 160
 """Golden-section steps over ln(α − 1) in [−200, 200]; 160 leave an interval of 10^−31, below resolution."""
@@ -79,13 +79,21 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def group_epsilon(epsilon: float, units: int) -> float:
-    """Return pure ε of any change of k = `units` units: kε, rounded up."""
+    """Return pure ε of any change of k = `units` units: kε, rounded up.
+
+    Raises:
+        DippError: `units` is below 1.
+    """
     _require_units(units)
     return epsilon * units * UP
 
 
 def group_zcdp(rho: float, units: int) -> float:
-    """Return ρ of any change of k = `units` units: k²ρ, rounded up."""
+    """Return ρ of any change of k = `units` units: k²ρ, rounded up.
+
+    Raises:
+        DippError: `units` is below 1.
+    """
     _require_units(units)
     return rho * units * units * UP
 

@@ -107,7 +107,11 @@ class Selection:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Selection:
-        """Return the selection from the dictionary that `to_dict` made."""
+        """Return the selection from the dictionary that `to_dict` made.
+
+        Raises:
+            DippError: The code is unknown, or a number is invalid.
+        """
         if content["code"] not in CODES:
             raise DippError("code", f"must be one of {', '.join(CODES)}, got {content['code']}")
         kind = CODES[content["code"]].terms_kind
@@ -213,6 +217,12 @@ class Ledger:
         *Proof sketch.* A selection whose coordinates move scores by s₁, s₂, … costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is
         a selection of its own; so coordinates add up, over channels and over pixels. The ε of all coordinates of a
         pixel that move alike is that of one times their number (`Code.charge`), by which it is divided.
+
+        Args:
+            change: Change of the coordinate in levels, from 0 to 255.
+
+        Raises:
+            DippError: The change is out of range.
         """
         if not 0 <= change <= LEVELS:
             raise DippError("change", f"must be from 0 to {LEVELS} levels, got {change}")

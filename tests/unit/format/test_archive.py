@@ -206,7 +206,7 @@ def test_many_images_are_opened_and_read_fast_and_small(coding: Coding, tmp_path
 
 
 def test_a_header_is_short() -> None:
-    """It takes about 135 bytes for nine steps, if the gains have 16 bits."""
+    """A header of nine steps takes about 135 bytes, if the gains have 16 bits."""
     assert len(header_of(build(nine_steps(FLAT), [(32, 32, 3)])).to_bytes()) == 134
     assert len(header_of(build(nine_steps(FLAT, 32), [(32, 32, 3)])).to_bytes()) == 155
     assert len(header_of(build(nine_steps(PAPER), [(32, 32, 3)])).to_bytes()) == 135

@@ -309,7 +309,7 @@ def test_zeta_bits_fit_the_simulation(kl: float, pad: float, simulated: float) -
 
 @pytest.mark.parametrize(("coding", "rate"), [(PAPER, 33.94), (SHARP, 6.93), (PLAIN, 12.0)])
 def test_one_step_reaches_what_the_law_says(coding: Coding, rate: float) -> None:
-    """ε = rate·√ΔSNR: the largest final SNR within ε is (ε/rate)², as far as the timesteps go."""
+    """Since ε = rate·√ΔSNR, the largest final SNR of one step is (ε/rate)², up to the grid of timesteps."""
     unlimited = replace(planner(coding), sizes=Sizes(saturation=0.99))
     for epsilon in (1.0, 4.0):
         reach = max(point.snr for point in unlimited.frontier(Budget.pure(epsilon)))

@@ -545,7 +545,7 @@ def test_other_clips_cannot_hide_a_lower_tilt(epsilon: float, bpp: float) -> Non
 
 
 def test_a_searching_code_realised_one_of_the_measured_fractions() -> None:
-    """Any of them is valid, but all steps must have the same."""
+    """Any measured fraction is valid, but all steps must have the same one."""
     point, table = chosen(4.0, 0.2)
     assert isinstance(point.plan.code, Flat)
     for share in (1.0, 0.8):

@@ -174,7 +174,7 @@ def test_gain_of_delta_over_pure(snr: float, steps: int, gain: float) -> None:
     [(PAPER, False, 33.94, 144), (PAPER, True, 33.94, 48), (SHARP, False, 6.93, 6), (SHARP, True, 6.93, 6)],
 )
 def test_the_laws_of_the_two_presets(coding: Coding, separate: bool, pure: float, rho: float) -> None:
-    """ε = 33.94·Σ√ΔSNR and 6.93·Σ√ΔSNR; ρ telescopes to 144, 48 (kept apart) and 6 times the final SNR."""
+    """ε is 33.94·Σ√ΔSNR or 6.93·Σ√ΔSNR, and ρ is 144, 48 (kept apart) or 6 times the final SNR."""
     gains = [0.001, 0.01, 0.05, 0.2]
     cost = Certificate.of(_plan(coding, gains, separate=separate), of_pixels(1024))
     real = pure * sum(map(math.sqrt, gains))
