@@ -161,7 +161,7 @@ def _strict(facts: Any) -> Any:
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    """Return the lines of text for facts."""
+    """Return the sums of pictures or of the whole odometer as lines of text."""
     from dipp.core import units
     from dipp.core.words import counted
     from dipp.privacy.printing import upper

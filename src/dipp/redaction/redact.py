@@ -113,11 +113,11 @@ class Opened:
     source: Source
     placed: PlacedRegions
     cells: Mask
-    """Which cells (rows, columns) of the source are hidden."""
+    """Mask (rows, columns) of the hidden cells of the source."""
 
     @property
     def hidden(self) -> Mask:
-        """Which pixels (H, W) are hidden."""
+        """Mask (H, W) of the hidden pixels."""
         return self.source.covered(self.cells)
 
 

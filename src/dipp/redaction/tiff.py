@@ -28,9 +28,9 @@ WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, STRIPS, ORIENTATION = 256, 257, 2
 SAMPLES, ROWS, COUNTS, PLANAR, PREDICTOR, EXTRA, FORMAT, PROFILE = 277, 278, 279, 284, 317, 338, 339, 34675
 PLAIN, DEFLATE, OLD_DEFLATE = 1, 8, 32946
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB = 0, 1, 2
-"""Values of `PHOTOMETRIC`."""
+"""Values of the tag `PHOTOMETRIC`, which says what numbers mean as colours."""
 UNKNOWN, ASSOCIATED = 0, 1
-"""Values of `EXTRA`."""
+"""Values of the tag `EXTRA`, which says what further channels mean."""
 LEVEL = 6
 """Compression level of zlib."""
 

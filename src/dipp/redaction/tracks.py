@@ -23,7 +23,7 @@ from dipp.redaction.regions import Declared, Region
 
 LOGGER = logging.getLogger("dipp")
 LISTED = 3
-"""Entries that a warning names, at most."""
+"""Largest number of names that a warning lists."""
 FRAMES = ("regions", "are for the frames of a video", "pass all frames, and --gaps refuse or cover")
 REFUSE, COVER = "refuse", "cover"
 GAPS = (REFUSE, COVER)

@@ -66,7 +66,7 @@ def test_the_fields_of_all_groups_are_options(toy: typer.Typer) -> None:
         "--table": None,
         "--loud": False,
     }
-    assert made.help == "Have a party."
+    assert made.help == "Be a command with two groups of options."
 
 
 @pytest.mark.parametrize(

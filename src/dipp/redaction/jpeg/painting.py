@@ -38,7 +38,7 @@ class Painted:
     place: tuple[slice, slice]
     """Rows and columns of the crop's blocks in the component."""
     covered: Mask
-    """Which blocks of the crop are hidden, (rows, columns, 1)."""
+    """Mask (rows, columns, 1) of the hidden blocks in the crop."""
     coefficients: blocks.Samples
     """Coefficients (rows, columns, 64) in quantisation steps, not rounded."""
 

@@ -287,7 +287,7 @@ def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes,
 
 
 def _application(found: Segments, marker: int, body: bytes) -> None:
-    """Read the few facts that are used from an application segment into `found`."""
+    """Read colour model, orientation and ICC profile from an application segment into `found`."""
     if marker == APP0 and body.startswith(b"JFIF\0"):
         found.jfif = True
     elif marker == APP14 and body.startswith(b"Adobe") and len(body) >= 12:
