@@ -227,7 +227,7 @@ def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: Laten
         assert Archive.from_bytes(other.to_bytes()).release == release
         with pytest.raises(error, match=said):
             codec.decode(other)
-    with pytest.raises(DippError, match="only latent models take one"):
+    with pytest.raises(DippError, match="belongs to latent models alone"):
         dataclasses.replace(archive.release, latents=None, prompt="a cat")
 
 

@@ -195,7 +195,7 @@ def test_a_record_is_signed_and_verified(run: Command) -> None:
     Path("out.jpg.record.json").write_text(json.dumps(record))
     code, _, err = run("verify", "out.jpg.record.json", "--key", "me.pub")
     assert code == 1
-    assert "this is not what was signed" in err
+    assert "is not the file that was signed" in err
 
 
 @pytest.mark.usefixtures("street")

@@ -84,7 +84,7 @@ def test_an_honest_file_is_consistent(
     assert "these from its model and table" in out
     assert run("info", made, "--verify", "--calibration", model / "calibration.json", "--model", model)[0] == 0
     code, _, err = run("info", made, "--verify", "--calibration", model / "calibration.json")
-    assert (code, err) == (1, "dipp: calibration: say of which model it is, with --model\n")
+    assert (code, err) == (1, "dipp: calibration: belongs to no given model; name its model with --model\n")
     code, _, err = run("info", made, "--model", model)
     assert (code, err) == (1, "dipp: model, calibration: need --verify; add it\n")
 
@@ -158,7 +158,7 @@ def test_another_code_is_found_out(pictures: Path, tmp_path: Path, run: Command)
     assert dipp.open(forged).certificate.epsilon < 0.51 * source.certificate.epsilon
     code, _, err = run("info", forged, "--verify")
     assert code == 1
-    assert err.startswith("dipp: indices: too many are small for the flat code")
+    assert err.startswith("dipp: indices: are too often small for the flat code")
 
 
 def test_another_code_is_found_out_in_a_dataset(pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -204,7 +204,7 @@ def test_tilts_that_differ_from_step_to_step_are_found_out(pictures: Path, tmp_p
     rewritten(made, forged, lambda step: {"tilt": step.tilt / 2 if step == last else step.tilt})
     code, _, err = run("info", forged, "--verify")
     assert code == 1
-    assert err.startswith("dipp: plan: its steps have different tilts")
+    assert err.startswith("dipp: plan: has steps of different tilts")
 
 
 def test_the_model_that_ships_is_always_compared(pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -265,7 +265,7 @@ def test_what_cannot_be_compared_is_another_answer(model: Path, pictures: Path, 
     assert "not compared with a model" in json.loads(out)["verified_reason"]
     code, _, err = run("sign", made, "--key", key)
     assert code == 1
-    assert err.endswith("names a model that does not ship with dipp; name it with --model to sign\n")
+    assert err.endswith("does not ship with dipp; name it with --model to sign\n")
     assert run("sign", made, "--key", key, *own)[0] == 0
     code, out, _ = run("verify", made, "--key", tmp_path / "me.pub")
     assert code == EXIT_NOT_COMPARED
@@ -289,7 +289,7 @@ def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path
     dataclasses.replace(table, residuals=other).save(tmp_path / "other.json")
     code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "other.json")
     assert code == 1
-    assert err.startswith("dipp: table: the file names other residuals than these")
+    assert err.startswith("dipp: table: in the file names other residuals")
     dataclasses.replace(table, residuals=None).save(tmp_path / "old.json")
     code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "old.json")
     assert code == 1

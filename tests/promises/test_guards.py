@@ -268,7 +268,7 @@ def test_5_without_that_check_the_scores_refuse(monkeypatch: pytest.MonkeyPatch)
 def test_5_without_both_the_ledger_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arithmetic, "levels", unclamped)
     monkeypatch.setattr(ScoringTask, "__post_init__", lambda _: None)
-    with pytest.raises(DippError, match="ledger: what the encoder did is not what its plan says"):
+    with pytest.raises(DippError, match="ledger: of the encoder differs from that of its plan"):
         make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
 
 
