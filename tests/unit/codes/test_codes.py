@@ -1,4 +1,4 @@
-"""The codes on channels: round trips, laws, total variation against n, refusals."""
+"""Codes for one vector: round trips, laws, total variation against n, and refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CERTIFIED: list[Channel] = [Laplace(), Logistic(), Huber(1.0), Sign(period=1)]
 
 
 def sample_of(code: OneShot, index: int, seed: bytes) -> NDArray[np.float64]:
-    """What is decoded where this index was sent."""
+    """Return the sample that a payload with this index decodes to."""
     return code.decode(seal(code._pack(index), seed, code._public), seed)
 
 
@@ -43,8 +43,10 @@ def sample_of(code: OneShot, index: int, seed: bytes) -> NDArray[np.float64]:
     alpha=st.fractions(1, 4, max_denominator=8),
     seed=st.binary(min_size=16, max_size=16),
 )
-def test_round_trips(channel: Channel, dims: int, candidates: int, alpha: Fraction, seed: bytes) -> None:
-    """What is decoded is the sample of a candidate, from the bytes and the seed alone."""
+def test_payloads_decode_to_a_candidate(
+    channel: Channel, dims: int, candidates: int, alpha: Fraction, seed: bytes
+) -> None:
+    """A payload and its seed decode to the sample of one of the candidates."""
     x = np.linspace(-1, 1, dims)
     for code in (
         FlatCode(channel, 0.3, dims, candidates),
@@ -59,8 +61,8 @@ def test_round_trips(channel: Channel, dims: int, candidates: int, alpha: Fracti
 
 
 @pytest.mark.parametrize("channel", CERTIFIED, ids=lambda c: c.name)
-def test_epsilon_is_the_integers(channel: Channel) -> None:
-    """ε = 2α·L·√snr·Δ up to truncation (below 1/128 of it), and never above it (by more than η and float rounding)."""
+def test_epsilon_follows_from_the_integers(channel: Channel) -> None:
+    """ε is 2α·L·√snr·Δ, less at most 1/128 of it by truncation, and above it by no more than η and float rounding."""
     for alpha in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(4)):
         code = StepLimitedPPR(channel, 0.7, 5, 16, alpha)
         real = 2 * float(alpha) * channel.slope * math.sqrt(0.7) * 2
@@ -69,20 +71,20 @@ def test_epsilon_is_the_integers(channel: Channel) -> None:
 
 
 def test_rho_is_a_product_that_rounds_once() -> None:
-    """A power function of a C library may differ in the last bit, which readers compare."""
+    """Readers compare certificates to the last bit, in which power functions of C libraries differ."""
     for units, fraction_bits in ((1282, 4), (1649, 4), (1878, 4), (1147, 6)):
         price = Flat().charge(Reach(units, units, fraction_bits))
         assert Fraction(price.rho) * 8 == Fraction(float(Fraction(price.epsilon) ** 2))
 
 
-def test_no_certificate_is_refused() -> None:
+def test_epsilon_without_a_certificate_raises() -> None:
     with refused("PFR", kind=NoCertificateError):
         _ = PFR(Laplace(), 1.0, 3, 16).epsilon
     with refused("gaussian", kind=NoCertificateError):
         _ = FlatCode(Gaussian(), 1.0, 3, 16).epsilon
 
 
-def test_pfr_is_a_function_of_the_seed_and_the_others_are_not() -> None:
+def test_pfr_alone_repeats_its_payload() -> None:
     x = np.full(4, 0.8)
     pfr = PFR(Laplace(), 1.0, 4, 256)
     assert len({pfr.encode(x, SEED) for _ in range(20)}) == 1
@@ -91,7 +93,7 @@ def test_pfr_is_a_function_of_the_seed_and_the_others_are_not() -> None:
 
 
 def scored(code: OneShot, x: NDArray[np.float64], monkeypatch: pytest.MonkeyPatch) -> list[scoring.ScoringTask]:
-    """The tasks that encoding selects from."""
+    """Return the scoring tasks of encoding a vector."""
     tasks: list[scoring.ScoringTask] = []
 
     def keep(task: scoring.ScoringTask, _: scoring.Backend) -> NDArray[np.int64]:
@@ -130,17 +132,17 @@ def test_the_index_has_the_law_of_definition_3(monkeypatch: pytest.MonkeyPatch) 
     likely = weights / weights.sum() > 2e-3
     observed = np.append(counts[likely], counts[~likely].sum())
     expected = np.append(weights[likely], weights[~likely].sum()) / weights.sum()
-    # Integer scores are rounded to 2^−S bits and the quantile to 1e-3 bits: the probabilities are a few 1e-3 off.
+    # Integer scores are rounded to 2^−S bits and quantiles to 1e-3 bits, so probabilities are off by a few 1e-3.
     blurred = stats.chisquare(observed, expected * runs).statistic / (1 + runs * 2e-5)
     assert stats.chi2.sf(blurred, len(observed) - 1) > FALSE_ALARM
-    # The test has power: another α is refused.
+    # The test has power: it rejects another α.
     wrong = np.exp(2 * log_ratio) / arrival**2
     mistaken = np.append(wrong[likely], wrong[~likely].sum()) / wrong.sum()
     assert stats.chisquare(observed, mistaken * runs).pvalue < FALSE_ALARM
 
 
 def exact_scores(arithmetic: Arithmetic, m: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Total scores of exact samples of the quantised, tilted law."""
+    """Return the total scores of exact samples of the quantised, tilted law."""
     generator, total = np.random.default_rng(5), np.zeros(count, np.int64)
     draws = np.arange(2 if isinstance(arithmetic.channel, Sign) else 1 << 16, dtype=np.uint16)
     for shift in m:
@@ -185,9 +187,9 @@ def test_total_variation_falls_with_n(channel: Channel) -> None:
 
 
 def test_samples_of_the_flat_code_follow_the_channel() -> None:
-    """With many candidates the decoded sample is x + z/√snr: Kolmogorov-Smirnov on 3,000. False alarms: 1e-7.
+    """With many candidates, 3,000 decoded samples follow x + z/√snr (Kolmogorov-Smirnov; false alarms: 1e-7).
 
-    The bias left at n = 4096 and 0.95 bits (pad 11) is below 1e-3 in total variation.
+    The bias at n = 4096 and a KL of 0.95 bits (pad 11) is below 1e-3 in total variation.
     """
     code, x = FlatCode(Laplace(), 4.0, 1, 4096), np.array([0.5])
     seeds = [np.random.default_rng(i).bytes(16) for i in range(3000)]
@@ -196,13 +198,13 @@ def test_samples_of_the_flat_code_follow_the_channel() -> None:
 
 
 def _decode_body(code: FlatCode | StepLimitedPPR, body: bytes) -> None:
-    """Decode a payload that is wrong under its right seal."""
+    """Decode a payload with a wrong body and a valid seal."""
     code.decode(seal(body, SEED, code._public), SEED)
 
 
 @pytest.mark.parametrize("kind", [FlatCode, StepLimitedPPR, PFR])
 def test_damaged_payloads_are_refused(kind: type[FlatCode | StepLimitedPPR | PFR]) -> None:
-    """Cut, flipped, or of another seed or code: refused, but for one in 65,536 (2 of 300 at most; alarm < 1e-7)."""
+    """At most 2 of 300 payloads that are cut, flipped, or of another seed or code pass (false alarms below 1e-7)."""
     x, accepted, tried = np.linspace(-1, 1, 8), 0, 0
     code, other = kind(Laplace(), 0.05, 8, 1 << 14), kind(Laplace(), 0.06, 8, 1 << 14)
     for number in range(6):
@@ -224,7 +226,7 @@ def test_damaged_payloads_are_refused(kind: type[FlatCode | StepLimitedPPR | PFR
 
 
 def test_the_refitted_table_is_an_option() -> None:
-    """Another exponent, fewer bits for a typical index, and the same code otherwise."""
+    """The refitted table gives a smaller exponent, and the same ε."""
     paper, refitted = (StepLimitedPPR(Laplace(), 0.3, 60, 1 << 18, refitted=flag) for flag in (False, True))
     assert refitted.model.exponent == entropy.refitted_exponent(16, 1 << 18)
     assert refitted.model.exponent < paper.model.exponent
@@ -236,14 +238,14 @@ def test_the_refitted_table_is_an_option() -> None:
 
 
 def test_pfr_is_not_a_certified_code() -> None:
-    """Nothing that looks like a certificate is in its public face."""
+    """PFR has no public attribute that looks like a certificate."""
     assert not issubclass(PFR, StepLimitedPPR)
     assert not hasattr(PFR(Laplace(), 1.0, 3, 16), "alpha")
     assert not hasattr(PFR(Laplace(), 1.0, 3, 16), "arithmetic")
 
 
 @pytest.mark.parametrize(
-    ("make", "name"),
+    ("make", "fields"),
     [
         (lambda: FlatCode(Laplace(), 1.0, 3, 0), ("candidates",)),
         (lambda: FlatCode(Laplace(), 1.0, 3, (1 << 22) + 1), ("candidates",)),
@@ -280,8 +282,8 @@ def test_pfr_is_not_a_certified_code() -> None:
         (lambda: StepLimitedPPR(Laplace(), 1.0, 3, 16).decode(b"\xff" * 9, SEED), ("payload",)),
     ],
 )
-def test_bad_input(make: object, name: tuple[str, ...]) -> None:
-    """One line that names the argument, never an answer."""
+def test_invalid_input_is_refused(make: object, fields: tuple[str, ...]) -> None:
+    """The error is one line that names the argument."""
     assert callable(make)
-    with refused(*name):
+    with refused(*fields):
         make()

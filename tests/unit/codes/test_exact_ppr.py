@@ -52,33 +52,33 @@ def samples(code: ExactPPR, x: Floats, count: int) -> Floats:
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1.25, 2.0, 4.0])
 def test_laplace_samples_are_exact(alpha: float) -> None:
-    """Through the bytes and back, the samples pass Kolmogorov-Smirnov. False alarms: 1e-7."""
+    """Decoded samples pass a Kolmogorov-Smirnov test. False alarms: 1e-7."""
     x = np.array([1.0])
     received = samples(ExactPPR(LAPLACE, alpha), x, 2500)
     assert stats.kstest(received, stats.laplace(1.0).cdf).pvalue > FALSE_ALARM
-    # The test has power: the public law, one noise scale away, is refused.
+    # The test has power: it rejects the public law, which is one noise scale away.
     assert stats.kstest(received, stats.laplace(0.0).cdf).pvalue < FALSE_ALARM
 
 
 @pytest.mark.slow
 def test_gaussian_samples_are_exact() -> None:
-    """The same with a Gaussian whose ratio is bounded by a wider proposal. False alarms: 1e-7."""
+    """Decoded samples of a Gaussian with a wider proposal pass a Kolmogorov-Smirnov test. False alarms: 1e-7."""
     received = samples(ExactPPR(GAUSSIAN, 2.0), np.array([1.5]), 2500)
     assert stats.kstest(received, stats.norm(1.5).cdf).pvalue > FALSE_ALARM
 
 
 @pytest.mark.slow
 def test_discrete_samples_are_exact() -> None:
-    """The same with randomised response, by chi-square. False alarms: 1e-7."""
+    """Decoded samples of randomised response pass a chi-square test. False alarms: 1e-7."""
     received = samples(ExactPPR(DISCRETE, 1.5), np.array([3.0]), 3000).astype(int)
     assert chi_square_tail(np.bincount(received, minlength=4), [0.1, 0.1, 0.1, 0.7]) > FALSE_ALARM
 
 
 @pytest.mark.slow
 def test_the_index_has_the_law_of_the_definition() -> None:
-    """Ranks agree with Definition 2 simulated plainly over 3,000 points in T order. False alarms: 1e-7.
+    """Ranks agree with a direct simulation of Definition 2 over 3,000 points in T order. False alarms: 1e-7.
 
-    Truncating the plain simulation moves P[K = k], k ≤ 8, by P[K > 3000] < 1e-3, which the test does not see.
+    Truncating the simulation changes P[K = k], k ≤ 8, by P[K > 3000] < 1e-3, which the test cannot detect.
     """
     code, x, seed, runs = ExactPPR(LAPLACE, 2.0), np.array([1.0]), bytes(16), 4000
     generator = np.random.default_rng(7)
@@ -87,16 +87,16 @@ def test_the_index_has_the_law_of_the_definition() -> None:
     for run in range(runs):
         t = np.cumsum(generator.exponential(size=3000))
         plain[run] = np.argmin(generator.exponential(size=3000) * (t / ratio) ** 2)
-    found = np.array([code.index(x, seed) for _ in range(runs)])
-    table = np.array([np.bincount(np.minimum(k, 8), minlength=9) for k in (plain, found)])
+    ranks = np.array([code.index(x, seed) for _ in range(runs)])
+    table = np.array([np.bincount(np.minimum(k, 8), minlength=9) for k in (plain, ranks)])
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0, 4.0])
-def test_codelength_is_within_the_papers_bound(alpha: float) -> None:
-    """E|enc| ≤ ℓ + log2(ℓ + 1) + 2 (Theorem 1.2), for the bits of the zeta code, rounded up.
+def test_the_codelength_is_within_the_bound_of_the_paper(alpha: float) -> None:
+    """The bits of the zeta code, rounded up, have a mean of at most ℓ + log2(ℓ + 1) + 2 (Theorem 1.2).
 
-    The mean of 600 runs has a standard error below 0.6 bits; the bound leaves several bits of room.
+    The mean of 600 runs has a standard error below 0.6 bits, and is several bits below the bound.
     """
     x = np.array([3.0])
     kl = (3 - 1 + math.exp(-3)) / math.log(2)
@@ -107,13 +107,13 @@ def test_codelength_is_within_the_papers_bound(alpha: float) -> None:
     bits = [math.ceil(-math.log2(code.model.interval(i)[1] / code.model.total)) for i in indices]
     bound = kl + math.log2(3.56) / min((alpha - 1) / 2, 1)
     assert np.mean(bits) <= bound + math.log2(bound + 1) + 2
-    # The payload is those bits in whole bytes.
+    # The payload has these bits in whole bytes.
     payloads = [len(entropy.encode([(code.model, i)])) for i in indices]  # without the seal
     assert all(8 * size <= b + 8 for size, b in zip(payloads, bits, strict=True))
 
 
-def test_a_ratio_may_be_zero() -> None:
-    """U[0, 1/50] against U[0, 1]: often no near point has any density, and the search goes on. False alarms: 1e-7."""
+def test_density_ratios_may_be_zero() -> None:
+    """For U[0, 1/50] against U[0, 1], the density is often 0 at all near points. False alarms: 1e-7."""
     narrow = Mechanism(
         quantile=lambda u: u[:, 0],
         log_ratio=lambda m, _: np.where(m < 0.02, math.log(50), -np.inf),
@@ -126,7 +126,7 @@ def test_a_ratio_may_be_zero() -> None:
 
 
 def test_a_damaged_payload_is_refused() -> None:
-    """Cut or with another seed: refused, but for one in 65,536 (at most one of 40; false alarms below 1e-6)."""
+    """At most one of 40 payloads that are cut or have another seed passes (false alarms below 1e-6)."""
     code, accepted = ExactPPR(LAPLACE), 0
     for number in range(20):
         payload = code.encode(np.array([0.5]), bytes([number] * 16))
@@ -140,7 +140,7 @@ def test_a_damaged_payload_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_ratio", "log_sup", "word"),
+    ("log_ratio", "log_sup", "argument"),
     [
         (lambda m, _: np.zeros(len(m)), 800.0, "log_sup_ratio"),
         (lambda m, _: np.zeros(len(m)), 20.0, "log_sup_ratio"),
@@ -150,14 +150,14 @@ def test_a_damaged_payload_is_refused() -> None:
         (lambda m, _: np.full(len(m), -np.inf), 1.0, "log_ratio"),
     ],
 )
-def test_what_is_not_a_density_ratio_is_refused(log_ratio: Any, log_sup: float, word: str) -> None:
+def test_functions_that_are_no_density_ratio_are_refused(log_ratio: Any, log_sup: float, argument: str) -> None:
     mechanism = Mechanism(LAPLACE.quantile, log_ratio, lambda _: log_sup, 1.0, 1.0)
-    with refused(word):
+    with refused(argument):
         ExactPPR(mechanism).encode(np.array([0.0]), bytes(16))
 
 
 def test_octave_zeta_is_a_law() -> None:
-    """Intervals tile the total, `find` inverts `interval`, and the coder carries the largest rank."""
+    """Intervals fill the total, `find` is the inverse of `interval`, and the coder takes the largest rank."""
     model = OctaveZeta(entropy.paper_exponent(5.0))
     end = 0
     for index in range(200):
@@ -171,7 +171,7 @@ def test_octave_zeta_is_a_law() -> None:
     assert entropy.decode(entropy.encode([(model, last)]), [model]) == [last]
 
 
-def test_epsilon_and_bad_input() -> None:
+def test_epsilon_is_stated_and_invalid_input_is_refused() -> None:
     assert ExactPPR(LAPLACE, 2.0).epsilon == 8.0
     with refused("alpha"):
         ExactPPR(LAPLACE, 1.0)
@@ -190,7 +190,7 @@ def test_epsilon_and_bad_input() -> None:
 
 
 def test_private_randomness_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the private source frozen the index repeats; with the real one it varies."""
+    """With fixed private bytes the index repeats; with real ones it varies."""
     code, x = ExactPPR(LAPLACE, 2.0), np.array([1.0])
     assert len({code.index(x, bytes(16)) for _ in range(200)}) > 1
     monkeypatch.setattr(randomness, "private_bytes", lambda count: np.random.default_rng(count).bytes(count))

@@ -1,4 +1,4 @@
-"""The face that all codes of the codec have: how an index is drawn, what it costs, and how it is packed."""
+"""The interface of the codes of the codec: the draw of an index, its cost, and its packing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ exponential = pytest.mark.parametrize("code", EVERY[:-2], ids=str)
 
 
 class Drawn:
-    """Candidates that say which rule was asked for."""
+    """Candidates whose index shows which rule chose it."""
 
     def select(self) -> Indices:
         return np.array([1])
@@ -68,8 +68,8 @@ def test_equal_parameters_make_equal_codes(code: BySensitivity) -> None:
 
 
 @every
-def test_what_is_certified_draws_privately(code: BySensitivity) -> None:
-    """The best score is a function of the image: no code that takes it has a certificate."""
+def test_certified_codes_draw_privately(code: BySensitivity) -> None:
+    """The index of the best score is a function of the image, so a code that returns it has no certificate."""
     if isinstance(code, Pairs):
         with mock.patch.object(randomness, "private_bytes", side_effect=bytes) as asked:
             assert code.draw(Drawn()).tolist() == [1]
@@ -82,8 +82,8 @@ def test_what_is_certified_draws_privately(code: BySensitivity) -> None:
 @exponential
 @bounded
 @given(units=st.integers(1, 1 << 20), bits=st.integers(0, 15), touched=st.integers(1, 16))
-def test_charges(code: BySensitivity, units: int, bits: int, touched: int) -> None:
-    """t coordinates cost t·ε₁; apart t·ε₁²/8 in ρ, together no more than in one selection: (t·ε₁)²/8."""
+def test_costs_of_coordinates_apart_and_together(code: BySensitivity, units: int, bits: int, touched: int) -> None:
+    """t coordinates cost t·ε₁; their ρ is t·ε₁²/8 in different selections, and (t·ε₁)²/8 in shared ones."""
     loss, moved = selection.epsilon(units, bits), Reach(units, units, bits)
     apart, together = (code.charge(moved, touched, apart=apart) for apart in (True, False))
     assert apart == Cost(touched * loss, touched * loss**2 / 8)
@@ -107,7 +107,7 @@ def test_pfr_has_no_price(ask: object) -> None:
 
 
 @every
-def test_indices_are_packed_by_the_codes_own_law(code: BySensitivity) -> None:
+def test_each_code_packs_indices_by_its_own_law(code: BySensitivity) -> None:
     assert code.padding_bits == (0 if code.fixed_length else 8)
     if code.fixed_length:
         assert code.exponent_units(7.0) == 0
@@ -131,8 +131,8 @@ def test_the_order_is_in_the_units_of_the_scores(code: BySensitivity) -> None:
 
 
 @every
-def test_expected_bits(code: BySensitivity) -> None:
-    """All of them; of a zeta code more than the divergence, and fewer than a fixed length has."""
+def test_expected_bits_of_indices(code: BySensitivity) -> None:
+    """A fixed length costs all bits; a zeta code costs more than the divergence and less than a fixed length."""
     kl = np.array([2.0, 8.0, 14.0])
     bits = code.expected_bits(kl, kl + 6)
     if code.fixed_length:

@@ -1,4 +1,4 @@
-"""Pairs: exact thresholds, exact prices against brute force, and bits that are drawn as the thresholds say."""
+"""Pairs: exact thresholds, prices against brute force, and bits that follow the thresholds."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def in_reach(largest: int, fraction_bits: int) -> bool:
 # --- thresholds ---
 
 SCALES = [(1, 0), (28, 0), (512, 8), (1023, 9), (600, 15), (900, 5), (461, 4)]
-"""M and S, up to the largest tilt that is possible: 20 nats are 28.85 bits."""
+"""M and S of steps, up to the largest possible tilt of 20 nats, which is 28.85 bits."""
 
 
 @pytest.mark.parametrize(("largest", "fraction_bits"), SCALES)
 def test_thresholds_are_exact(largest: int, fraction_bits: int) -> None:
-    """T[m] = ⌊2^64·σ(2v)⌋ for m > 0, and |T/2^64 − σ(2v)| < 2^−64 for all: 100 digits against integers."""
+    """T[m] = ⌊2^64·σ(2v)⌋ for m > 0, and |T/2^64 − σ(2v)| < 2^−64 for all m, by 100 digits."""
     table = [int(t) for t in thresholds(largest, fraction_bits)]
     assert len(table) == 2 * largest + 1
     with mpmath.workdps(100):
-        for m, found in zip(range(-largest, largest + 1), table, strict=True):
+        for m, threshold in zip(range(-largest, largest + 1), table, strict=True):
             exact = WHOLE / (1 + mpmath.power(2, -mpmath.mpf(2 * m) / 2**fraction_bits))
-            assert abs(found - exact) < 1
+            assert abs(threshold - exact) < 1
             if m > 0:
-                assert found == int(mpmath.floor(exact))
+                assert threshold == int(mpmath.floor(exact))
 
 
 @pytest.mark.parametrize(("largest", "fraction_bits"), SCALES)
 def test_thresholds_are_symmetric_and_rise(largest: int, fraction_bits: int) -> None:
-    """T[−m] + T[m] = 2^64: the two bits are treated alike; a larger shift makes a 1 likelier; no bit is impossible."""
+    """T[−m] + T[m] = 2^64, a larger shift makes a 1 likelier, and no bit is impossible."""
     table = [int(t) for t in thresholds(largest, fraction_bits)]
     assert all(low + high == WHOLE for low, high in zip(table, reversed(table), strict=True))
     assert all(low < high for low, high in itertools.pairwise(table))
@@ -81,12 +81,12 @@ def test_thresholds_are_symmetric_and_rise(largest: int, fraction_bits: int) -> 
 
 @bounded
 @given(st.integers(1, 1023), st.integers(0, 15), st.data())
-def test_thresholds_of_any_scale(largest: int, fraction_bits: int, data: st.DataObject) -> None:
+def test_thresholds_are_exact_for_any_scale(largest: int, fraction_bits: int, data: st.DataObject) -> None:
     largest = min(largest, int(MAX_TILT * 2**fraction_bits / math.log(2)))
     m = data.draw(st.integers(1, largest))
-    found = int(thresholds(largest, fraction_bits)[largest + m])
+    threshold = int(thresholds(largest, fraction_bits)[largest + m])
     with mpmath.workdps(100):
-        assert found == int(mpmath.floor(WHOLE / (1 + mpmath.power(2, -mpmath.mpf(2 * m) / 2**fraction_bits))))
+        assert threshold == int(mpmath.floor(WHOLE / (1 + mpmath.power(2, -mpmath.mpf(2 * m) / 2**fraction_bits))))
 
 
 def test_thresholds_cannot_be_changed() -> None:
@@ -94,35 +94,35 @@ def test_thresholds_cannot_be_changed() -> None:
         thresholds(5, 3)[0] = 1
 
 
-# --- the price, against the laws themselves ---
+# --- prices, against the exact laws ---
 
 
 class Law:
-    """The law of a bit for every shift, from the integer thresholds: exact, up to the last logarithm."""
+    """The law of a bit for every shift, from the integer thresholds; exact up to the last logarithm."""
 
     def __init__(self, largest: int, fraction_bits: int) -> None:
         self.largest = largest
         up = [Fraction(int(t), WHOLE) for t in thresholds(largest, fraction_bits)]
         with mpmath.workdps(40):
-            logs = [[mpmath.log(mpmath.mpf(p.numerator) / p.denominator) for p in (one, 1 - one)] for one in up]
+            logs = [[mpmath.log(mpmath.mpf(p.numerator) / p.denominator) for p in (plus, 1 - plus)] for plus in up]
             self.logs = np.array([[float(x) for x in row] for row in logs])
         """ln P[+] and ln P[−] for m = −largest … largest, to 16 digits."""
 
     def loss(self, change: int) -> float:
-        """The largest |ln P/P'| of either bit over all pairs of shifts that are at most `change` apart."""
+        """Return the largest |ln P/P'| of either bit over all pairs of shifts that are at most `change` apart."""
         apart = (np.abs(self.logs[d:] - self.logs[: len(self.logs) - d]).max() for d in range(1, change + 1))
         return float(max(apart))
 
     def renyi(self, change: int, order: float) -> float:
-        """The largest Rényi divergence of an order over all such pairs, in both directions; 1 stands for KL."""
+        """Return the largest Rényi divergence of an order over such pairs, in both directions; order 1 is KL."""
         worst = 0.0
         for d in {1, change // 2 or 1, change}:
             for p, q in ((self.logs[d:], self.logs[:-d]), (self.logs[:-d], self.logs[d:])):
                 if order == 1:
-                    found = (np.exp(p) * (p - q)).sum(axis=1)
+                    divergences = (np.exp(p) * (p - q)).sum(axis=1)
                 else:
-                    found = np.logaddexp(*(order * p + (1 - order) * q).T) / (order - 1)
-                worst = max(worst, float(found.max()))
+                    divergences = np.logaddexp(*(order * p + (1 - order) * q).T) / (order - 1)
+                worst = max(worst, float(divergences.max()))
         return worst
 
 
@@ -135,8 +135,8 @@ def record(clip: int, slope: int, fraction_bits: int) -> Selection:
     """Return the record of a step with these integers."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
     eta = Pairs().eta(Reach(sensitivity, largest, fraction_bits))
-    own = Sensitivity(Fraction(1), sensitivity, fraction_bits, eta, clip, slope)
-    return Selection(0, "pairs", own, candidates=2, chunks=1, touched=1, apart=True)
+    terms_of_step = Sensitivity(Fraction(1), sensitivity, fraction_bits, eta, clip, slope)
+    return Selection(0, "pairs", terms_of_step, candidates=2, chunks=1, touched=1, apart=True)
 
 
 RECORDS = [
@@ -156,18 +156,25 @@ RECORDS = [
 
 
 @pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
-def test_epsilon_is_that_of_the_worst_pair_of_shifts(clip: int, slope: int, fraction_bits: int) -> None:
-    """Brute force over all (v, v') on the grid that are at most D apart: never above the price, which is reached."""
-    one = record(clip, slope, fraction_bits)
-    exact, stated = law(min(clip, 2 * slope), fraction_bits).loss(terms(one).sensitivity), one.charge().epsilon
-    assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(one).eta
+def test_epsilon_is_the_loss_of_the_worst_pair_of_shifts(clip: int, slope: int, fraction_bits: int) -> None:
+    """The price is the largest loss over all pairs (v, v') on the grid that are at most D apart."""
+    selection = record(clip, slope, fraction_bits)
+    exact, stated = (
+        law(min(clip, 2 * slope), fraction_bits).loss(terms(selection).sensitivity),
+        selection.charge().epsilon,
+    )
+    assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(selection).eta
 
 
-@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), [one for one in RECORDS if one[0] <= one[1]])
+@pytest.mark.parametrize(
+    ("clip", "slope", "fraction_bits"), [integers for integers in RECORDS if integers[0] <= integers[1]]
+)
 def test_the_largest_change_costs_twice_the_tilt(clip: int, slope: int, fraction_bits: int) -> None:
-    """ε = 2V + η: half of what the exponential mechanism takes for the same tilt."""
-    one = record(clip, slope, fraction_bits)
-    assert one.charge().epsilon == pytest.approx(2 * nats(clip, fraction_bits), rel=1e-11, abs=2 * terms(one).eta)
+    """ε is 2V + η, which is half of the ε of the exponential mechanism for the same tilt."""
+    selection = record(clip, slope, fraction_bits)
+    assert selection.charge().epsilon == pytest.approx(
+        2 * nats(clip, fraction_bits), rel=1e-11, abs=2 * terms(selection).eta
+    )
 
 
 @pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
@@ -175,11 +182,11 @@ def test_the_largest_change_costs_twice_the_tilt(clip: int, slope: int, fraction
 def test_smaller_changes_cost_what_the_worst_pair_loses(
     clip: int, slope: int, fraction_bits: int, share: float
 ) -> None:
-    one = record(clip, slope, fraction_bits)
-    largest, units = min(clip, 2 * slope), max(1, round(share * terms(one).sensitivity))
+    selection = record(clip, slope, fraction_bits)
+    largest, units = min(clip, 2 * slope), max(1, round(share * terms(selection).sensitivity))
     exact = law(largest, fraction_bits).loss(units)
     stated = Pairs().charge(Reach(units, largest, fraction_bits)).epsilon
-    assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(one).eta
+    assert exact <= stated <= exact * (1 + 1e-11) + 2 * terms(selection).eta
 
 
 ORDERS = (1, 1.01, 1.5, 2, 3, 8, 32, 256)
@@ -188,7 +195,7 @@ ORDERS = (1, 1.01, 1.5, 2, 3, 8, 32, 256)
 @pytest.mark.parametrize(("clip", "slope", "fraction_bits"), RECORDS)
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.6, 1.0])
 def test_rho_bounds_every_renyi_divergence(clip: int, slope: int, fraction_bits: int, share: float) -> None:
-    """D_a ≤ ρ·a at many orders, for all pairs of shifts that are so far apart."""
+    """D_a ≤ ρ·a at many orders a, for all pairs of shifts with this distance."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
     units, exact = max(1, round(share * sensitivity)), law(largest, fraction_bits)
     rho = Pairs().charge(Reach(units, largest, fraction_bits)).rho
@@ -196,13 +203,15 @@ def test_rho_bounds_every_renyi_divergence(clip: int, slope: int, fraction_bits:
         assert exact.renyi(units, order) <= rho * order * (1 + 1e-9) + 1e-13
 
 
-@pytest.mark.parametrize(("clip", "slope", "fraction_bits"), [one for one in RECORDS if one[0] <= one[1]])
+@pytest.mark.parametrize(
+    ("clip", "slope", "fraction_bits"), [integers for integers in RECORDS if integers[0] <= integers[1]]
+)
 def test_rho_is_tight_and_an_eighth_of_the_square_is_too_little(clip: int, slope: int, fraction_bits: int) -> None:
-    """The KL divergence of the largest change is ε·tanh(ε/2) itself: four times ε²/8, where ε is small."""
-    one, exact = record(clip, slope, fraction_bits), law(clip, fraction_bits)
-    charged = one.charge()
-    divergence = exact.renyi(terms(one).sensitivity, 1)
-    assert divergence == pytest.approx(charged.rho, rel=1e-4, abs=2 * terms(one).eta)
+    """The KL divergence of the largest change is ε·tanh(ε/2), which is four times ε²/8 for a small ε."""
+    selection, exact = record(clip, slope, fraction_bits), law(clip, fraction_bits)
+    charged = selection.charge()
+    divergence = exact.renyi(terms(selection).sensitivity, 1)
+    assert divergence == pytest.approx(charged.rho, rel=1e-4, abs=2 * terms(selection).eta)
     if charged.epsilon < 6:
         assert divergence > charged.epsilon**2 / 8 * 1.3
     if charged.epsilon < 1:
@@ -210,7 +219,7 @@ def test_rho_is_tight_and_an_eighth_of_the_square_is_too_little(clip: int, slope
 
 
 def divergence(p: NDArray[np.float64], q: NDArray[np.float64], order: float) -> float:
-    """Rényi divergence of two laws, given by their logarithms."""
+    """Return the Rényi divergence of two laws that are given by their logarithms."""
     if order == 1:
         return float((np.exp(p) * (p - q)).sum())
     return float(special.logsumexp(order * p + (1 - order) * q) / (order - 1))
@@ -218,16 +227,15 @@ def divergence(p: NDArray[np.float64], q: NDArray[np.float64], order: float) -> 
 
 @pytest.mark.parametrize("changed", [1, 2, 3, 4])
 def test_coordinates_that_share_no_draw_lose_rho_each(changed: int) -> None:
-    """The law of four bits at once: k coordinates lose k·ρ, which is reached, and never k²·ρ."""
+    """In the joint law of four bits, k changed coordinates lose exactly k·ρ, and never k²·ρ."""
 
     def law_of(shifts: list[int]) -> NDArray[np.float64]:
         scored: Any = SimpleNamespace(shifts=lambda: np.array(shifts), offsets=np.arange(5), limit=512, fraction_bits=9)
-        laws = [one.log_law() for one in Pairs().outcomes(scored)]
+        laws = [outcomes.log_law() for outcomes in Pairs().outcomes(scored)]
         return np.array([sum(row) for row in itertools.product(*laws)])
 
     rho, others = Pairs().charge(Reach(1024, 512, 9)).rho, [-30, 512, 7, -512]
-    one, other = ([end] * changed + others[changed:] for end in (512, -512))
-    p, q = law_of(one), law_of(other)
+    p, q = (law_of([end] * changed + others[changed:]) for end in (512, -512))
     assert p.shape == (16,)
     for order in ORDERS:
         assert divergence(p, q, order) <= changed * rho * order * (1 + 1e-9)
@@ -235,7 +243,7 @@ def test_coordinates_that_share_no_draw_lose_rho_each(changed: int) -> None:
 
 
 def test_coordinates_that_share_a_draw_lose_more_than_rho_each() -> None:
-    """Two candidates, ++ and −−, drawn by the exponential mechanism: both coordinates together lose nearly 4ρ."""
+    """If the exponential mechanism draws between ++ and −−, both coordinates together lose nearly 4ρ."""
     tilt = 0.05
     rho = (4 * tilt) ** 2 / 8  # of one coordinate that moves the score by 2·tilt
     p = -np.log1p(np.exp([-4 * tilt, 4 * tilt]))
@@ -244,18 +252,18 @@ def test_coordinates_that_share_a_draw_lose_more_than_rho_each() -> None:
 
 @bounded
 @given(st.integers(1, 1023), st.integers(1, 4000), st.integers(0, 15), st.integers(1, 16))
-def test_prices_add_up_and_ascend(clip: int, slope: int, fraction_bits: int, touched: int) -> None:
-    """t coordinates are t chunks: t·ε and t·ρ; a larger change never costs less; ρ is at most both of its bounds."""
+def test_prices_add_up_and_grow_with_the_change(clip: int, slope: int, fraction_bits: int, touched: int) -> None:
+    """t coordinates cost t·ε and t·ρ, a larger change never costs less, and ρ is at most both of its bounds."""
     clip = min(clip, int(MAX_TILT * 2**fraction_bits / math.log(2)))
     largest, most = min(clip, 2 * slope), 2 * min(clip, slope)
     moves = sorted({1, most // 3 or 1, most // 2 or 1, most})
     charges = [Pairs().charge(Reach(units, largest, fraction_bits)) for units in moves]
-    for units, one in zip(moves, charges, strict=True):
+    for units, cost in zip(moves, charges, strict=True):
         more = Pairs().charge(Reach(units, largest, fraction_bits), touched)
-        assert more == (touched * one.epsilon, touched * one.rho)
-        assert one.rho <= one.epsilon * math.tanh(one.epsilon / 2) * (1 + 1e-11)
+        assert more == (touched * cost.epsilon, touched * cost.rho)
+        assert cost.rho <= cost.epsilon * math.tanh(cost.epsilon / 2) * (1 + 1e-11)
         eta = Pairs().eta(Reach(units, largest, fraction_bits))
-        assert one.rho <= (2 * nats(units, fraction_bits) + 2 * eta) ** 2 / 8 * (1 + 1e-11)
+        assert cost.rho <= (2 * nats(units, fraction_bits) + 2 * eta) ** 2 / 8 * (1 + 1e-11)
     for less, more in itertools.pairwise(charges):
         assert less.epsilon <= more.epsilon
         assert less.rho <= more.rho
@@ -274,24 +282,24 @@ def clipped(tilt: float, width: float) -> Arithmetic:
 
 
 def exact_losses(own: Arithmetic, changes: list[int]) -> list[float]:
-    """For each change of levels, the largest exact loss over all pairs of pixels so far apart, and all centres."""
+    """Return, for each change in levels, the largest exact loss over all pairs of pixels and many centres."""
     table, logs = own.levels(SIGNAL_OF_PIXEL).astype(int), law(own.limit, own.fraction_bits).logs
     most = own.largest_shift or 0
     step = max(1, own.level_of_one // 700)
     centres = np.unique([*range(-own.level_of_one, own.level_of_one + 1, step), 0, own.level_of_one])
-    # Around mid-grey, every centre: there the clip ends between two levels.
+    # Around mid-grey, where the clip ends between two levels, every centre is tried.
     centres = np.union1d(centres, np.arange(max(-40, -own.level_of_one), min(41, own.level_of_one + 1)))
     shifts = np.clip(table[None] - centres[:, None], -most, most) + own.limit
-    found = []
+    losses = []
     for change in changes:
         low, high = logs[shifts[:, : 256 - change]], logs[shifts[:, change:]]
-        found.append(float(np.abs(high - low).max()))
-    return found
+        losses.append(float(np.abs(high - low).max()))
+    return losses
 
 
 def ledger_of(own: Arithmetic) -> Ledger:
-    one = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
-    return Ledger(1, 1, (one,))
+    selection = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
+    return Ledger(1, 1, (selection,))
 
 
 CHANGES = [1, 2, 3, 5, 10, 20, 64, 128, 200, 254, 255]
@@ -300,40 +308,42 @@ STEPS = [(2.0, 0.1), (0.5, 0.4), (1.0, 1.0), (1.0, 1.7), (0.25, 3.0), (8.0, 0.05
 
 @pytest.mark.parametrize(("tilt", "width"), STEPS)
 def test_no_small_change_costs_more_than_stated(tilt: float, width: float) -> None:
-    """The bound holds for every pair of pixel values and many centres, and is nearly reached."""
+    """The stated ε bounds the loss of every pair of pixel values and many centres, and is nearly reached."""
     own = clipped(tilt, width)
     exact, ledger = exact_losses(own, CHANGES), ledger_of(own)
     stated = [ledger.epsilon_of_change(change) for change in CHANGES]
-    for found, most in zip(exact, stated, strict=True):
-        assert found <= most
+    for loss, most in zip(exact, stated, strict=True):
+        assert loss <= most
     assert stated == sorted(stated)
     assert exact[-1] == pytest.approx(stated[-1], rel=0.01)
-    # Truncation moves a shift by a unit or two more than its share.
+    # Truncation can move a shift by one or two units more than in proportion to the change.
     unit = 4 * nats(1, own.fraction_bits)
-    assert all(most <= found * 1.03 + unit for found, most in zip(exact, stated, strict=True))
+    assert all(most <= loss * 1.03 + unit for loss, most in zip(exact, stated, strict=True))
 
 
 def slope_from_the_clip(own: Arithmetic) -> Callable[[int], float]:
-    """What would be stated, if the change moved its share of the clip, and not of the slope."""
-    one = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
+    """Return a wrong price, in which a change moves a share of the clip and not of the slope."""
+    selection = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
     return lambda change: (
-        Pairs().charge(terms(one).moved()._replace(units=-(-(terms(one).sensitivity + 2) * change // 255))).epsilon
+        Pairs()
+        .charge(terms(selection).moved()._replace(units=-(-(terms(selection).sensitivity + 2) * change // 255)))
+        .epsilon
     )
 
 
 def share_of_the_whole(own: Arithmetic) -> Callable[[int], float]:
-    """What would be stated, if ε were linear in the change."""
+    """Return a wrong price, in which ε is linear in the change."""
     whole = ledger_of(own).epsilon
     return lambda change: whole * change / 255
 
 
 @pytest.mark.parametrize("wrong", [slope_from_the_clip, share_of_the_whole])
-def test_cheaper_statements_are_refuted(wrong: Callable[[Arithmetic], Callable[[int], float]]) -> None:
-    """With a narrow clip, a few levels cost as much as all of them."""
+def test_cheaper_prices_are_refuted(wrong: Callable[[Arithmetic], Callable[[int], float]]) -> None:
+    """With a narrow clip, a change of a few levels costs as much as a change of all 255."""
     own = clipped(2.0, 0.1)
     stated = [wrong(own)(change) for change in CHANGES]
     exact = exact_losses(own, CHANGES)
-    assert any(found > 3 * most for found, most in zip(exact, stated, strict=True))
+    assert any(loss > 3 * most for loss, most in zip(exact, stated, strict=True))
     assert ledger_of(own).epsilon_of_change(20) > 0.95 * ledger_of(own).epsilon
 
 
@@ -350,7 +360,7 @@ def task(shifts: NDArray[np.int32], limit: int, fraction_bits: int, size: int = 
 
 
 class Script:
-    """Private bytes that are known: 64-bit words in their order."""
+    """A replacement of private bytes by given 64-bit words, in order."""
 
     def __init__(self, words: list[int]) -> None:
         self.words, self.asked = words, list[int]()
@@ -360,8 +370,8 @@ class Script:
         return np.array(self.words, np.uint64).tobytes()
 
 
-def test_known_bytes_give_exactly_the_bits_below_their_thresholds() -> None:
-    """For every shift the word just below its threshold, the threshold itself, and both ends: eight bytes each."""
+def test_a_bit_is_one_exactly_below_its_threshold() -> None:
+    """For every shift, the words tried are the threshold, the word below it, and both ends."""
     largest, fraction_bits = 700, 7
     table = thresholds(largest, fraction_bits)
     for offset, bit in ((-1, 1), (0, 0)):
@@ -376,7 +386,7 @@ def test_known_bytes_give_exactly_the_bits_below_their_thresholds() -> None:
 
 
 def test_bits_are_drawn_from_private_bytes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight of the operating system's bytes a coordinate, and nothing of what is public or shared."""
+    """A draw takes eight bytes of the operating system for each coordinate, and no public value."""
     asked: list[int] = []
     real = randomness.private_bytes
 
@@ -412,14 +422,14 @@ def test_real_draws_have_the_law_of_their_thresholds() -> None:
     statistic = float(((np.stack([drawn, runs - drawn]) - expected) ** 2 / expected).sum())
     assert special.chdtrc(len(shifts), statistic) > FALSE_ALARM
     assert special.chdtr(len(shifts), statistic) > FALSE_ALARM
-    # Neighbouring draws have nothing to do with each other.
+    # Neighbouring draws are independent.
     bits = Pairs().draw(task(np.zeros(200_000, np.int32), largest, fraction_bits))
     together = (2 * bits[1:] - 1) @ (2 * bits[:-1] - 1)
     assert math.erfc(abs(together) / math.sqrt(2 * 199_999)) > FALSE_ALARM
 
 
 class Unsearched:
-    """Public candidates that nobody may look up."""
+    """Public candidates whose draws raise if they are used."""
 
     offsets = np.arange(5)
 
@@ -433,8 +443,8 @@ class Unsearched:
         raise AssertionError(f"nothing has words, got {indices}")
 
 
-def test_what_was_drawn_is_the_noise() -> None:
-    """1 stands for + and 0 for −, without a look at any candidate."""
+def test_the_drawn_bits_are_the_noise() -> None:
+    """The bit 1 stands for + and 0 for −, and no candidate is used."""
     bits = np.array([0, 1, 1, 0], np.int64)
     assert Pairs().observe(bits, Unsearched()).tolist() == [
         -math.sqrt(12),
@@ -453,7 +463,7 @@ def test_larger_chunks_are_refused() -> None:
     ("channel", "size", "bits"), [(Sign(12), 2, 1), (Sign(12), 1, 2), (Laplace(), 1, 1)], ids=["chunk", "bits", "noise"]
 )
 def test_plans_of_other_sizes_are_refused(channel: Channel, size: int, bits: int) -> None:
-    """Before anything is encoded, and in files that claim them."""
+    """A plan of other sizes raises, so neither an encoder nor a file can have one."""
     Plan(Coding(Sign(12), Pairs()), (SensingStep(1.0, 0.25, 0.25, 1, 1),))
     with refused("pairs", "channel"):
         Plan(Coding(channel, Pairs()), (SensingStep(1.0, 0.25, 0.25, size, bits),))
@@ -462,7 +472,7 @@ def test_plans_of_other_sizes_are_refused(channel: Channel, size: int, bits: int
 
 @pytest.mark.parametrize("tilt", [20.05, 40.0, 300.0, 700.0])
 def test_tilts_beyond_the_thresholds_are_refused_in_one_line(tilt: float) -> None:
-    """Where they are drawn, and where they are priced: a file that claims one has no certificate."""
+    """Both the draw and the price raise, so a file with such a tilt has no certificate."""
     own = clipped(tilt, 0.25)
     for ask in (
         lambda: Pairs().draw(task(np.zeros(3, np.int32), own.limit, own.fraction_bits)),
@@ -474,7 +484,7 @@ def test_tilts_beyond_the_thresholds_are_refused_in_one_line(tilt: float) -> Non
 
 
 def test_the_largest_tilt_is_possible() -> None:
-    """Down to the last unit: the unlikelier bit is drawn once in 2^57.7 times, and has a threshold above 0."""
+    """At the largest tilt, the unlikelier bit has the probability 2^−57.7 and a threshold above 0."""
     own = clipped(19.99, 0.25)
     assert in_reach(own.limit, own.fraction_bits)
     table = thresholds(own.limit, own.fraction_bits)

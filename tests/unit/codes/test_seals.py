@@ -1,4 +1,4 @@
-"""Seals are for ever: payloads that are out were sealed over these spellings of their codes."""
+"""Seals never change: existing payloads are sealed over these texts of their codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from experiments.comparisons.channels import Huber, Logistic
 SEED = bytes(range(16))
 BODY = b"\x05"
 KNOWN = json.loads((GOLDEN / "seals.json").read_text())
-"""By name: the spelling of a code, and the seal of the body 05 under the seed 00 01 … 0f."""
+"""The public text of each code by name, and the seal of the body 05 under the seed 00 01 … 0f."""
 NAMED: dict[str, Channel] = {
     "laplace": Laplace(),
     "gaussian": Gaussian(),
@@ -42,7 +42,7 @@ OPTIONS: dict[str, Callable[[], OneShot | ExactPPR]] = {
 
 
 def named(name: str) -> OneShot | ExactPPR:
-    """The code of a name: one of the options, or kind/channel at SNR 0.05 on 64 coordinates with 2^12 candidates."""
+    """Return the code of a name: one of `OPTIONS`, or kind/channel at SNR 0.05, 64 coordinates, 2^12 candidates."""
     if name in OPTIONS:
         return OPTIONS[name]()
     kind, channel = name.split("/")
@@ -50,7 +50,7 @@ def named(name: str) -> OneShot | ExactPPR:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_spellings_and_seals_are_those_of_before(name: str) -> None:
+def test_public_texts_and_seals_are_pinned(name: str) -> None:
     code = named(name)
     assert code._public == KNOWN[name]["public"]
     assert seal(BODY, SEED, code._public).hex() == BODY.hex() + KNOWN[name]["seal"]
@@ -59,14 +59,14 @@ def test_spellings_and_seals_are_those_of_before(name: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_payloads_end_in_the_seal(name: str) -> None:
-    """A seal covers the exact spelling: a program that knows it can check a payload without the code."""
+    """A seal covers exactly the public text, so a program that knows the text can check a payload."""
     code = named(name)
     payload = code.encode(np.zeros(3 if name == "exact" else 64), SEED)
     assert payload == seal(payload[:-SEAL_BYTES], SEED, KNOWN[name]["public"])
 
 
 def test_every_kind_and_channel_is_known() -> None:
-    """A new channel or kind of code gets a spelling that is kept here."""
+    """Every channel and kind of code has a public text in `KNOWN`, and all texts differ."""
     assert {type(channel) for channel in NAMED.values()} >= set(CHANNELS.values())
     for kind in KINDS:
         for name, channel in NAMED.items():
@@ -76,7 +76,7 @@ def test_every_kind_and_channel_is_known() -> None:
     assert len(set(spellings)) == len(spellings)
 
 
-def test_other_words_have_other_seals() -> None:
+def test_seals_differ_by_body_seed_and_code() -> None:
     sealed = seal(BODY, SEED, KNOWN["exact"]["public"])
     for body, seed, public in (
         (b"\x04", SEED, KNOWN["exact"]["public"]),

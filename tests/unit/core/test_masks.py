@@ -279,6 +279,6 @@ def test_channels_that_do_not_fit_the_mask_are_refused() -> None:
     ):
         with refused("period", "channels"):
             ask()
-    for mask, argument in ((Turns(2), "period"), (Everywhere(), "channels")):
+    for wrong, argument in ((Turns(2), "period"), (Everywhere(), "channels")):
         with refused(argument):
-            mask.touches(0)
+            wrong.touches(0)

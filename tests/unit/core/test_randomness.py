@@ -1,4 +1,4 @@
-"""Common randomness is Philox in the promised layout, for good; private randomness is the system's alone."""
+"""Common randomness is Philox in the layout of the file format; private randomness comes from the system alone."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dipp.core.randomness import Stream
 SEED = bytes(range(16))
 PACKAGE = Path(dipp.__file__).parent
 CODING = [path for room in ("core", "scoring") for path in sorted((PACKAGE / room).glob("*.py"))]
-"""What turns private pixels into indices: nothing here may hold another source of randomness."""
+"""The modules that turn private pixels into indices; none may have another source of randomness."""
 CODES = sorted((PACKAGE / "codes").glob("*.py"))
-"""What draws the indices from the scores: codes for single vectors take a public seed in many places."""
+"""The modules that draw indices from scores; codes for single vectors take a public seed in many places."""
 
 ONES = 0xFFFFFFFF
 KNOWN_ANSWERS = [
@@ -49,8 +49,10 @@ def vector_philox(counter: tuple[int, ...], key: tuple[int, ...]) -> tuple[int, 
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), KNOWN_ANSWERS)
-def test_philox_known_answers(counter: tuple[int, ...], key: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """The published vectors of Philox 4x32-10: zero, all ones, the digits of pi."""
+def test_philox_gives_its_known_answers(
+    counter: tuple[int, ...], key: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    """The published test vectors of Philox 4x32-10 are zero, all ones and the digits of pi."""
     assert vector_philox(counter, key) == expected
     assert philox_block(counter, key) == expected
 
@@ -63,7 +65,7 @@ def test_philox_equals_plain_integers(counter: tuple[int, int, int, int], key: t
 
 
 def test_philox_broadcasts() -> None:
-    """Counters and keys of different shapes broadcast; each element is its own block."""
+    """Counters and keys of different shapes broadcast, and each element is a block of its own."""
     c0, c1 = np.arange(3, dtype=np.uint32)[:, None], np.arange(4, dtype=np.uint32)[None]
     zero, key = np.uint32(0) + np.zeros(1, np.uint32), np.array([7], np.uint32)
     got = np.stack(randomness.philox((c0, c1, zero, zero), (key, key)), axis=-1)
@@ -81,22 +83,22 @@ def test_philox_broadcasts() -> None:
         ((1 << 64) - 1, (1 << 32) - 1, "candidates", Stream(122997509, 3559366127, 1178791744)),
     ],
 )
-def test_stream_is_pinned(image: int, step: int, purpose: str, expected: Stream) -> None:
-    """The derivation of streams never changes: files of today must decode tomorrow."""
+def test_streams_are_pinned(image: int, step: int, purpose: str, expected: Stream) -> None:
+    """The derivation of streams never changes, because later versions must decode today's files."""
     assert randomness.stream(SEED, image, step, purpose) == expected
 
 
 @bounded
 @given(st.binary(min_size=16, max_size=16), st.integers(0, (1 << 64) - 1), words, st.text("ab/\0é", max_size=12))
-def test_stream_follows_its_text(seed: bytes, image: int, step: int, purpose: str) -> None:
-    """SHA-256 of "dipp/1/", purpose, a zero byte, seed, image (u64le), step (u32le); its first bytes."""
+def test_a_stream_follows_its_formula(seed: bytes, image: int, step: int, purpose: str) -> None:
+    """A stream is the first bytes of SHA-256 of "dipp/1/", purpose, a zero byte, seed, image (u64le), step (u32le)."""
     text = b"dipp/1/" + purpose.encode() + b"\0" + seed + image.to_bytes(8, "little") + step.to_bytes(4, "little")
     digest = hashlib.sha256(text).digest()
     expected = Stream(*(int.from_bytes(digest[i : i + 4], "little") for i in (0, 4, 8)))
     assert randomness.stream(seed, image, step, purpose) == expected
 
 
-places = st.tuples(
+arguments_of_streams = st.tuples(
     st.sampled_from([SEED, bytes(16), SEED[::-1], b"\xff" * 16]),
     st.sampled_from([0, 1, 2, 255, 256, 1 << 32, (1 << 64) - 1]),
     st.sampled_from([0, 1, 2, 255, 256, 1 << 16, (1 << 32) - 1]),
@@ -105,16 +107,16 @@ places = st.tuples(
 
 
 @bounded
-@given(places, places)
-def test_different_places_have_different_streams(
-    one: tuple[bytes, int, int, str], other: tuple[bytes, int, int, str]
+@given(arguments_of_streams, arguments_of_streams)
+def test_different_arguments_have_different_streams(
+    first: tuple[bytes, int, int, str], second: tuple[bytes, int, int, str]
 ) -> None:
-    """Seed, image, step and purpose each tell streams apart, even where their bytes could run together."""
-    assert (randomness.stream(*one) == randomness.stream(*other)) == (one == other)
+    """Streams differ by seed, image, step and purpose, even where their bytes could run together."""
+    assert (randomness.stream(*first) == randomness.stream(*second)) == (first == second)
 
 
 @pytest.mark.parametrize("length", [0, 15, 17, 32])
-def test_wrong_seed_length_is_refused(length: int) -> None:
+def test_a_seed_of_another_length_is_refused(length: int) -> None:
     with refused("seed", "16"):
         randomness.stream(bytes(length))
 
@@ -129,7 +131,7 @@ def test_image_and_step_outside_their_range_are_refused(image: int, step: int, n
 
 
 def test_draws_are_pinned() -> None:
-    """The common randomness itself never changes."""
+    """The draws of the common randomness never change."""
     got = randomness.draws(randomness.stream(SEED), 3, np.array([[0], [1], [7]]), np.arange(10)[None])
     assert got.dtype == np.uint16
     assert got.tolist() == [
@@ -142,13 +144,13 @@ def test_draws_are_pinned() -> None:
 @bounded
 @given(streams, words, words, st.integers(0, (1 << 32) - 1))
 def test_draws_follow_the_block_layout(source: Stream, chunk: int, group: int, candidate: int) -> None:
-    """Random access to any draw equals the half-word of its block that the module's text names."""
+    """Random access gives the half-word of the block that the docstring of the module names."""
     got = randomness.draws(source, chunk, np.array(group, np.uint32), np.array(candidate, np.uint32))
     assert int(got) == plain_draw(source, chunk, group, candidate)
 
 
 def test_draws_broadcast_groups_against_candidates() -> None:
-    """A table of draws is the same as its entries drawn alone."""
+    """A table of draws has the same entries as single draws."""
     source = randomness.stream(SEED, 5, 2)
     table = randomness.draws(source, 1, np.arange(5)[:, None], np.arange(30)[None])
     assert table.tolist() == [[plain_draw(source, 1, g, c) for c in range(30)] for g in range(5)]
@@ -167,7 +169,7 @@ def test_uniforms_are_the_words_in_order() -> None:
 @bounded
 @given(streams, st.lists(st.integers(0, (1 << 62) - 1), min_size=1, max_size=4), st.integers(1, 7))
 def test_uniforms_at_are_random_access(source: Stream, index: list[int], dims: int) -> None:
-    """Row i: 52-bit midpoints, two from block (j, low word of the index, its high word, nonce), high half first."""
+    """Row i has 52-bit midpoints, two from each block (j, low word of the index, its high word, nonce)."""
     got = randomness.uniforms_at(source, np.array(index), dims)
     expected = []
     for i in index:
@@ -180,8 +182,8 @@ def test_uniforms_at_are_random_access(source: Stream, index: list[int], dims: i
     assert got.tolist() == expected
 
 
-def test_permutation_is_pinned() -> None:
-    """The public shuffle never changes either."""
+def test_permutations_are_pinned() -> None:
+    """The public shuffle never changes."""
     assert randomness.permutation(randomness.stream(SEED), 12).tolist() == [
         0,
         4,
@@ -201,7 +203,7 @@ def test_permutation_is_pinned() -> None:
 @bounded
 @given(streams, st.integers(0, 200))
 def test_permutation_is_a_permutation_in_the_order_of_its_keys(source: Stream, count: int) -> None:
-    """Every index once, sorted by 64-bit keys whose high half comes first."""
+    """A permutation has every index once, sorted by 64-bit keys whose high half comes first."""
     order = randomness.permutation(source, count)
     assert sorted(order.tolist()) == list(range(count))
     block = [philox_block((i, 0, 0, source.nonce), (source.key0, source.key1)) for i in range(-(-count // 2))]
@@ -209,15 +211,15 @@ def test_permutation_is_a_permutation_in_the_order_of_its_keys(source: Stream, c
     assert [keys[i] for i in order] == sorted(keys[:count])
 
 
-def test_permutation_compares_whole_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All 64 bits count, the first word most; equal keys keep their order."""
+def test_permutations_compare_whole_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are compared by all 64 bits, the first word first; equal keys keep their order."""
     keys = np.array([(5, 0), (4, 2**32 - 1), (5, 1), (4, 7), (5, 0)], np.uint32)
     monkeypatch.setattr(randomness, "words", lambda _source, count: keys.reshape(-1)[:count])
     assert randomness.permutation(Stream(0, 0, 0), 5).tolist() == [3, 1, 0, 4, 2]
 
 
 def test_many_equal_keys_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quick sorts mix them up, but only where there are more than some dozens."""
+    """An unstable sort mixes up equal keys only in arrays of more than some dozens."""
     keys = np.random.default_rng(0).integers(0, 3, (5000, 2)).astype(np.uint32)
     monkeypatch.setattr(randomness, "words", lambda _source, count: keys.reshape(-1)[:count])
     expected = sorted(range(5000), key=lambda i: tuple(keys[i]))
@@ -225,14 +227,14 @@ def test_many_equal_keys_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_permutations_are_uniform() -> None:
-    """All 24 orders of four are equally common over 4800 fixed streams: repeatable, so no false alarms."""
+    """All 24 orders of four are equally common over 4800 streams, which are fixed, so there are no false alarms."""
     counts = Counter(tuple(randomness.permutation(randomness.stream(SEED, i), 4).tolist()) for i in range(4800))
     assert len(counts) == math.factorial(4)
     assert chi_square_tail(np.array(list(counts.values())), [1 / 24] * 24) > FALSE_ALARM
 
 
 def test_private_bytes_are_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    """private_bytes hands on what os.urandom returns, whole and unchanged, and asks each time anew."""
+    """Each call of `private_bytes` calls `os.urandom` and returns its result unchanged."""
     asked = []
 
     def urandom(count: int) -> bytes:
@@ -245,22 +247,22 @@ def test_private_bytes_are_the_operating_systems(monkeypatch: pytest.MonkeyPatch
 
 
 def test_private_uniforms_stay_inside_the_open_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extreme words give the middles of the first and the last of 2^52 cells, never 0 or 1."""
+    """The extreme words give the middles of the first and the last of 2^52 cells, and never 0 or 1."""
     raw = np.array([0, (1 << 64) - 1, 1 << 12, (1 << 12) - 1], np.uint64).tobytes()
     monkeypatch.setattr(randomness, "private_bytes", lambda count: raw[:count])
     expected = [2.0**-53, 1 - 2.0**-53, 3 * 2.0**-53, 2.0**-53]
     assert randomness.private_uniforms(4).tolist() == expected
 
 
-def test_fresh_seed_is_private_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new public seed is 16 bytes from the one secure source; two of them differ (false alarms: 2^-128)."""
+def test_a_fresh_seed_is_private_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new public seed is 16 bytes from the only secure source; two seeds differ (false alarms: 2^-128)."""
     assert randomness.fresh_seed() != randomness.fresh_seed()
     monkeypatch.setattr(randomness, "private_bytes", lambda count: b"x" * count)
     assert randomness.fresh_seed() == b"x" * 16
 
 
 def test_selection_draws_from_private_bytes_alone() -> None:
-    """Given the scores, private_bytes alone decides the index: replacing it moves the draw."""
+    """Given the scores, the private bytes alone decide the index."""
     scores = np.zeros((1, 8), np.int32)
     total = 8 << (40 + 64)
     with scripted([0]):
@@ -273,7 +275,7 @@ def test_selection_draws_from_private_bytes_alone() -> None:
 
 
 def test_selection_is_not_repeatable() -> None:
-    """Sixty-four draws among 1024 equal candidates never come twice (false alarms: 2^-640)."""
+    """Two calls never give the same 64 draws among 1024 equal candidates (false alarms: 2^-640)."""
     scores = np.zeros((64, 1024), np.int32)
     assert selection.select(scores, 4).tolist() != selection.select(scores, 4).tolist()
 
@@ -289,12 +291,12 @@ FORBIDDEN_PARAMETERS = {
     "urandom",
 }
 SEED_TAKERS = {"stream", "touched", "_slots", "chunks", "deal", "order"}
-"""Functions of public randomness."""
+"""Functions of public randomness, which may take a seed."""
 
 
 @pytest.mark.parametrize("path", [*CODING, *CODES], ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_function_takes_private_randomness(path: Path) -> None:
-    """No parameter of the coding layers could replace the secure source; only public streams take a seed."""
+    """No parameter of these modules can replace the secure source; only functions of public streams take a seed."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             arguments = node.args
@@ -305,7 +307,7 @@ def test_no_function_takes_private_randomness(path: Path) -> None:
 
 
 def test_the_secure_source_is_reached_in_one_place() -> None:
-    """os.urandom stands in `randomness` alone, and what codes imports no other source of randomness."""
+    """Only `randomness` calls `os.urandom`, and these modules import no other source of randomness."""
     paths = sorted(PACKAGE.rglob("*.py"))
     assert PACKAGE / "core" / "randomness.py" in paths
     for path in paths:
@@ -318,14 +320,14 @@ def test_the_secure_source_is_reached_in_one_place() -> None:
 
 
 @pytest.mark.parametrize("path", [*CODING, *CODES], ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_coding_layers_use_no_other_generator(path: Path) -> None:
-    """Nothing that codes touches a statistical generator such as numpy's or torch's."""
+def test_no_module_of_codes_uses_another_generator(path: Path) -> None:
+    """These modules use no statistical generator such as those of numpy and torch."""
     names = {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
     assert not names & {"random", "default_rng", "Generator", "RandomState", "rand", "randn", "manual_seed"}
 
 
 def test_selection_uses_only_private_bytes_of_randomness() -> None:
-    """The core reads one name of `randomness`: neither the public stream nor anything derived from a seed."""
+    """The selection uses `private_bytes` of `randomness`, and neither a public stream nor anything from a seed."""
     tree = ast.parse((PACKAGE / "core" / "selection.py").read_text())
     used = {
         n.attr

@@ -1,4 +1,4 @@
-"""The selection has exactly the integer law it states, and the law loses no more than its ε."""
+"""The selection has exactly the stated integer law, and the privacy loss of that law is at most its ε."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sums = st.lists(
 
 
 def score_rows(span: int) -> st.SearchStrategy[list[int]]:
-    """Scores close together, or anywhere that is allowed."""
+    """Draw rows of scores that are close together, or anywhere in the allowed range."""
     return st.lists(
         st.one_of(st.integers(-span, span), st.integers(1 - MAX_ABS_SCORE, MAX_ABS_SCORE - 1)),
         min_size=1,
@@ -79,7 +79,7 @@ def test_fraction_weights_of_the_largest_table() -> None:
 
 @pytest.mark.parametrize("fraction_bits", range(MAX_FRACTION_BITS + 1))
 def test_fraction_weights_agree_between_scales(fraction_bits: int) -> None:
-    """A coarser table is the finer one's every 2^k-th entry, so all of them are right when the largest is."""
+    """A coarser table has every 2^k-th entry of a finer one, so all tables are right if the largest is."""
     fine = selection.fraction_weights(MAX_FRACTION_BITS)
     coarse = selection.fraction_weights(fraction_bits)
     assert coarse.tolist() == fine[:: 1 << (MAX_FRACTION_BITS - fraction_bits)].tolist()
@@ -94,16 +94,16 @@ def test_fraction_weights_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("fraction_bits", [-1, MAX_FRACTION_BITS + 1])
-def test_fraction_weights_refuse_other_scales(fraction_bits: int) -> None:
+def test_fraction_weights_of_impossible_scales_are_refused(fraction_bits: int) -> None:
     with refused("fraction_bits"):
         selection.fraction_weights(fraction_bits)
 
 
 TABLES = "d683ed4d1b08b02717898604a7fc6a112409945303637ea620bac30a4139f0b4"
-"""SHA-256 over all tables S = 0 … 15, in 64-bit integers with the little end first: those of commit e8001c4."""
+"""SHA-256 over all tables S = 0 … 15, as 64-bit little-endian integers, in commit e8001c4."""
 
 
-def test_fraction_weights_are_those_of_before() -> None:
+def test_fraction_weights_are_pinned() -> None:
     tables = (selection.fraction_weights(bits).astype("<i8").tobytes() for bits in range(MAX_FRACTION_BITS + 1))
     assert hashlib.sha256(b"".join(tables)).hexdigest() == TABLES
 
@@ -116,16 +116,16 @@ def test_fraction_weights_are_those_of_before() -> None:
 @example(15, None)
 @example(0, None)
 def test_powers_are_exact_to_170_bits(fraction_bits: int, data: st.DataObject | None) -> None:
-    """2^(−units/2^S)·2^192, of any fraction and of up to 100 whole bits, where the last bit is what rounds."""
+    """2^(−units/2^S)·2^192 is rounded down with a small error for any fraction and up to 100 whole bits."""
     most = 100 << fraction_bits
     drawn = [0, 1, (1 << fraction_bits) - 1, 1 << fraction_bits, most]
     drawn += [] if data is None else [data.draw(st.integers(0, most))]
     with mpmath.workdps(100):
         for units in drawn:
             exact = mpmath.power(2, selection.POWER_BITS - mpmath.mpf(units) / 2**fraction_bits)
-            found = selection.power(units, fraction_bits)
-            assert found <= exact
-            assert exact - found < exact * mpmath.mpf(2) ** -170 + 1
+            power = selection.power(units, fraction_bits)
+            assert power <= exact
+            assert exact - power < exact * mpmath.mpf(2) ** -170 + 1
 
 
 @pytest.mark.parametrize("fraction_bits", [0, 1, 7, 15])
@@ -138,7 +138,7 @@ def test_powers_of_whole_bits_are_exact(fraction_bits: int) -> None:
 
 @bounded
 @given(scales, st.integers(0, 1 << 20), st.integers(1, 1 << 12))
-def test_powers_fall(fraction_bits: int, units: int, more: int) -> None:
+def test_powers_fall_with_their_units(fraction_bits: int, units: int, more: int) -> None:
     units %= 150 << fraction_bits
     assert selection.power(units + more, fraction_bits) < selection.power(units, fraction_bits)
 
@@ -149,7 +149,7 @@ def test_powers_fall(fraction_bits: int, units: int, more: int) -> None:
 @bounded
 @given(scales, st.data())
 def test_exponents_equal_plain_integers(fraction_bits: int, data: st.DataObject) -> None:
-    """e = min(u_max − u, R·2^S), split into whole bits and a fraction, without overflow at the extremes."""
+    """e = min(u_max − u, R·2^S) is split into whole bits and a fraction, without overflow at the extremes."""
     scores = data.draw(score_rows(RANGE_BITS << fraction_bits))
     whole, fraction = selection.exponents(int32([scores]), fraction_bits)
     expected = [plain_exponent(u, max(scores), fraction_bits) for u in scores]
@@ -192,7 +192,7 @@ def test_running_totals_equal_plain_integers(row: list[int]) -> None:
 @bounded
 @given(st.integers(0, RANGE_BITS), st.integers(0, LIMB), st.data())
 def test_shift_right_equals_plain_integers(shift: int, result: int, data: st.DataObject) -> None:
-    """(high·2^64 + low) >> shift, for every shift up to the whole limb."""
+    """The result is (high·2^64 + low) >> shift for every shift up to a whole limb."""
     number = (result << shift) + data.draw(st.integers(0, (1 << shift) - 1))
     limbs = [np.array([part], np.uint64) for part in (number >> 64, number & LIMB, shift)]
     assert selection._shift_right(limbs[0], limbs[1], limbs[2]).tolist() == [result]
@@ -202,7 +202,7 @@ def test_shift_right_equals_plain_integers(shift: int, result: int, data: st.Dat
 @given(sums, st.data())
 @example([LARGEST_SUM] * BINS, None)
 def test_draw_bins_equals_plain_integers(row: list[int], data: st.DataObject | None) -> None:
-    """r < T falls into the bin and at the offset that big integers give, at every bin's edges and inside."""
+    """Each r < T has the bin and the offset that big integers give, at the edges of every bin and inside."""
     ends = list(itertools.accumulate(s << (RANGE_BITS - j) for j, s in enumerate(row)))
     inside = [0, ends[-1] - 1] if data is None else data.draw(st.lists(st.integers(0, ends[-1] - 1), max_size=5))
     edges = [r for end in ends for r in (end - 1, end) if 0 <= r < ends[-1]]
@@ -227,8 +227,8 @@ def test_draw_bins_is_exact_by_enumeration(tail: tuple[int, ...]) -> None:
     assert seen == expected
 
 
-def test_draw_bins_of_rows_that_end_in_different_bins() -> None:
-    """A row that fills the first bin alone stands beside one that fills the last alone and one that fills both."""
+def test_draw_bins_takes_rows_that_end_in_different_bins() -> None:
+    """One row has weights in the first bin alone, one in the last bin alone, and one in both."""
     ends = [1] + [0] * RANGE_BITS, [0] * RANGE_BITS + [3], [1] + [0] * (RANGE_BITS - 1) + [5]
     with scripted([(1 << 64) - 1, 2, (1 << 64) + 4]):
         bins, offsets = selection.draw_bins(np.array(ends, np.int64))
@@ -238,7 +238,7 @@ def test_draw_bins_of_rows_that_end_in_different_bins() -> None:
 
 @pytest.mark.parametrize("total", [*range(1, 18), 31, 32, 33, 63, 64, 100])
 def test_uniform_below_is_exact_by_enumeration(total: int) -> None:
-    """Exactly the masked words below T are kept, unchanged; the others are drawn again."""
+    """Masked words below T are kept unchanged, and all others are drawn again."""
     mask = (1 << total.bit_length()) - 1
     high, low = np.zeros(1, np.uint64), np.array([total], np.uint64)
     junk = ((1 << 128) - 1) ^ mask
@@ -259,7 +259,7 @@ def test_uniform_below_is_exact_by_enumeration(total: int) -> None:
 @example(1 << 127, (1 << 127) - 1)
 @example(1 << 63, (1 << 63) - 1)
 def test_uniform_below_with_two_limbs(total: int, word: int) -> None:
-    """The mask keeps exactly the bits of T: a masked word below T comes back as it is."""
+    """The mask keeps exactly the bits of T, and a masked word below T is returned unchanged."""
     masked = word & ((1 << total.bit_length()) - 1)
     script = [word] if masked < total else [word, 0]
     with scripted(script):
@@ -267,8 +267,8 @@ def test_uniform_below_with_two_limbs(total: int, word: int) -> None:
     assert (int(high[0]) << 64) + int(low[0]) == (masked if masked < total else 0)
 
 
-def test_uniform_below_redraws_only_what_was_refused() -> None:
-    """Rows that are settled keep their draw while the others try again."""
+def test_uniform_below_draws_again_only_for_rejected_rows() -> None:
+    """Rows with an accepted draw keep it while other rows draw again."""
     totals = np.array([5, 6, 7, 3], np.uint64)
     with scripted([4, 7, 6, 3, 6, 2, 0]):
         _, low = selection._uniform_below(np.zeros(4, np.uint64), totals)
@@ -279,7 +279,7 @@ def test_uniform_below_redraws_only_what_was_refused() -> None:
 
 
 def edges_of_intervals(scores: list[int], fraction_bits: int) -> tuple[list[int], list[int]]:
-    """First, middle and last r of every index's interval [start, start + weight), and the index that owns each."""
+    """Return the first, a middle and the last r of the interval of every index, and the index that owns each r."""
     weights = integer_weights(int32([scores]), fraction_bits)[0].tolist()
     whole = selection.exponents(int32([scores]), fraction_bits)[0][0].tolist()
     targets, owners, start = [], [], 0
@@ -294,7 +294,7 @@ def edges_of_intervals(scores: list[int], fraction_bits: int) -> tuple[list[int]
 @bounded
 @given(scales, st.data())
 def test_select_gives_each_index_exactly_its_weight(fraction_bits: int, data: st.DataObject) -> None:
-    """r → index gives each index an interval of exactly F[f]·2^(R − j) integers: first, inner and last r."""
+    """Each index owns an interval of exactly F[f]·2^(R − j) integers r; its ends and an inner r are tried."""
     scores = data.draw(score_rows(3 << fraction_bits))
     targets, owners = edges_of_intervals(scores, fraction_bits)
     with scripted(targets):
@@ -302,7 +302,7 @@ def test_select_gives_each_index_exactly_its_weight(fraction_bits: int, data: st
 
 
 def test_select_covers_whole_bits_and_the_clip() -> None:
-    """The same for scores in every bin, at both sides of the clip, and far beyond it."""
+    """Each index owns its interval for scores in every bin, on both sides of the clip, and far beyond it."""
     scale = 3
     drops = [
         *range(0, 70 << scale, 5),
@@ -319,8 +319,8 @@ def test_select_covers_whole_bits_and_the_clip() -> None:
 
 @bounded
 @given(scales, st.data())
-def test_law_is_the_ideal_one_up_to_half_eta(fraction_bits: int, data: st.DataObject) -> None:
-    """P[k] = 2^(u/2^S)/Σ 2^(u/2^S), clipped, up to a factor of e^(η/2): the weights carry the right law."""
+def test_the_law_is_the_ideal_law_up_to_half_eta(fraction_bits: int, data: st.DataObject) -> None:
+    """P[k] is 2^(u/2^S)/Σ 2^(u/2^S) with clipped scores, up to a factor of e^(η/2)."""
     scores = data.draw(score_rows(4 << fraction_bits))
     weights = integer_weights(int32([scores]), fraction_bits)[0].tolist()
     with localcontext() as context:
@@ -333,7 +333,7 @@ def test_law_is_the_ideal_one_up_to_half_eta(fraction_bits: int, data: st.DataOb
 
 
 def test_select_draws_rows_independently() -> None:
-    """Rows of one call have their own scores, their own maximum and their own draw."""
+    """Each row of a call has its own scores, maximum and draw."""
     rows = int32([[0, 400, 0, 0], [5, 5, 5, 5], [-900, -900, -900, -500]])
     one = 1 << (40 + 64)
     with scripted([7, 2 * one + 5, 11]):
@@ -341,7 +341,7 @@ def test_select_draws_rows_independently() -> None:
 
 
 def test_select_follows_its_law() -> None:
-    """A chi-square test of 400,000 draws from the operating system; false alarms: 1e-7."""
+    """The frequencies of 400,000 draws from the operating system pass a chi-square test; false alarms: 1e-7."""
     scores = np.tile(int32([[0, 5, -3, 8, 8, -20, 1]]), (20_000, 1))
     weights = integer_weights(scores[:1], 2)[0].tolist()
     counts = np.zeros(7, np.int64)
@@ -353,8 +353,8 @@ def test_select_follows_its_law() -> None:
 # --- overflow ---
 
 
-def test_the_largest_number_of_equal_scores() -> None:
-    """n = 2^22 equal scores: one bin of exactly 2^62; the first, a middle and the last index are all reached."""
+def test_the_largest_number_of_equal_scores_is_exact() -> None:
+    """2^22 equal scores have one bin of exactly 2^62; the first, a middle and the last index can be drawn."""
     scores = np.full((1, MAX_CANDIDATES), -7, np.int32)
     table = selection.bin_sums(scores, 5)
     assert table[0].tolist() == [1 << 62] + [0] * RANGE_BITS
@@ -363,12 +363,12 @@ def test_the_largest_number_of_equal_scores() -> None:
     with scripted(targets):
         bins, offsets = selection.draw_bins(np.repeat(table, 4, axis=0))
     assert bins.tolist() == [0, 0, 0, 0]
-    found = [int(selection.locate(scores, 5, bins[i : i + 1], offsets[i : i + 1])[0]) for i in range(4)]
-    assert found == [0, middle - 1, middle, MAX_CANDIDATES - 1]
+    indices = [int(selection.locate(scores, 5, bins[i : i + 1], offsets[i : i + 1])[0]) for i in range(4)]
+    assert indices == [0, middle - 1, middle, MAX_CANDIDATES - 1]
 
 
-def test_the_largest_number_of_candidates_in_the_last_bin() -> None:
-    """One good candidate against 2^22 − 1 clipped ones: their weight is exact, and each is reached."""
+def test_the_largest_number_of_clipped_candidates_is_exact() -> None:
+    """Beside one good candidate, 2^22 − 1 clipped candidates have their exact weight, and each can be drawn."""
     scores = np.full((1, MAX_CANDIDATES), 1 - MAX_ABS_SCORE, np.int32)
     scores[0, 3] = MAX_ABS_SCORE - 1
     table = selection.bin_sums(scores, 15)
@@ -376,13 +376,13 @@ def test_the_largest_number_of_candidates_in_the_last_bin() -> None:
     first = 1 << (40 + 64)
     with scripted([first - 1, first, first + (4 << 40), first + (table[0, -1] - 1).item()]):
         bins, offsets = selection.draw_bins(np.repeat(table, 4, axis=0))
-    found = [int(selection.locate(scores, 15, bins[i : i + 1], offsets[i : i + 1])[0]) for i in range(4)]
-    assert found == [3, 0, 5, MAX_CANDIDATES - 1]
+    indices = [int(selection.locate(scores, 15, bins[i : i + 1], offsets[i : i + 1])[0]) for i in range(4)]
+    assert indices == [3, 0, 5, MAX_CANDIDATES - 1]
 
 
 @pytest.mark.parametrize("fraction_bits", [0, 7, 15])
-def test_extreme_scores(fraction_bits: int) -> None:
-    """Scores at ±(2^30 − 1) are 2^31 − 2 apart: clipped, not wrapped."""
+def test_extreme_scores_do_not_overflow(fraction_bits: int) -> None:
+    """Scores at ±(2^30 − 1) are 2^31 − 2 apart; their difference is clipped and does not wrap."""
     scores = int32([[1 - MAX_ABS_SCORE, MAX_ABS_SCORE - 1]])
     assert integer_weights(scores, fraction_bits)[0].tolist() == [1 << 40, 1 << 104]
     with scripted([(1 << 104) - 1]):
@@ -395,7 +395,7 @@ def test_extreme_scores(fraction_bits: int) -> None:
 
 
 def exact_losses(fraction_bits: int, move: int) -> tuple[float, bool]:
-    """Check all neighbouring score vectors of a grid; the largest loss in nats, and whether η is needed.
+    """Check all neighbouring score vectors of a grid; return the largest loss in nats, and whether η is needed.
 
     Three scores on a grid that holds small gaps and both sides of the clip; neighbours are ALL integer vectors
     within `move` of each in sup norm. Everything is compared by exact integers: a ratio ρ is within the bound
@@ -429,21 +429,21 @@ def exact_losses(fraction_bits: int, move: int) -> tuple[float, bool]:
     [(0, 1), pytest.param(0, 2, marks=pytest.mark.slow), (1, 1), (2, 1), pytest.param(2, 2, marks=pytest.mark.slow)],
 )
 def test_loss_of_all_neighbours_is_within_epsilon(fraction_bits: int, move: int) -> None:
-    """Exhaustive and exact: no loss and no range of losses exceeds ε, and ε is attained to within 1 %."""
+    """For all neighbours on a grid, no loss and no range of losses exceeds ε, and some loss is within 1 % of it."""
     largest, _ = exact_losses(fraction_bits, move)
     claim = selection.epsilon(move, fraction_bits)
     assert 0.99 * claim <= largest <= claim
 
 
-def test_eta_is_needed() -> None:
-    """The rounding of the weights really exceeds 2s·ln 2/2^S somewhere: η is not an ornament."""
+def test_losses_without_eta_would_exceed_the_claim() -> None:
+    """With rounded weights, some loss exceeds 2s·ln 2/2^S."""
     assert exact_losses(2, 1)[1]
 
 
 @bounded
 @given(scales, st.integers(0, 300), st.data())
 def test_loss_of_random_neighbours_is_within_epsilon(fraction_bits: int, move: int, data: st.DataObject) -> None:
-    """The same for any scale, up to nine candidates and larger moves, by decimals of 60 digits."""
+    """No loss exceeds ε for any scale, up to nine candidates and larger moves, by decimals of 60 digits."""
     spread = data.draw(st.sampled_from([move + 1, 4 << fraction_bits, 70 << fraction_bits]))
     scores = data.draw(st.lists(st.integers(-spread, spread), min_size=2, max_size=9))
     moves = data.draw(st.lists(st.sampled_from([-move, move, 0]), min_size=len(scores), max_size=len(scores)))
@@ -460,7 +460,7 @@ def test_loss_of_random_neighbours_is_within_epsilon(fraction_bits: int, move: i
 
 
 def test_the_clip_keeps_every_candidate_possible() -> None:
-    """However bad its score, a candidate keeps the weight 2^40: a weight of zero would make the loss infinite."""
+    """A candidate with the worst score has the weight 2^40, because a weight of zero would make the loss infinite."""
     weights = integer_weights(int32([[0, -(1 << 20), 1 - MAX_ABS_SCORE]]), 4)
     assert weights[0].tolist() == [1 << 104, 1 << 40, 1 << 40]
 
@@ -468,7 +468,7 @@ def test_the_clip_keeps_every_candidate_possible() -> None:
 @bounded
 @given(st.integers(0, 1 << 40), scales)
 def test_epsilon_is_rounded_up(sensitivity: int, fraction_bits: int) -> None:
-    """The stated ε is never below 2s·ln 2/2^S + η and above it by a few units in the last place only."""
+    """The stated ε is never below 2s·ln 2/2^S + η, and above it by a few units in the last place only."""
     with localcontext() as context:
         context.prec = 60
         exact = 2 * sensitivity * Decimal(2).ln() / (1 << fraction_bits) + Decimal(2) ** -38
@@ -484,8 +484,8 @@ def test_eta_covers_the_rounding() -> None:
         assert 2 * ((1 + worst) / (1 - worst)).ln() < Decimal(ETA)
 
 
-def test_the_core_has_no_floats() -> None:
-    """No float literal, true division or float function stands in the core, but for `epsilon` and η."""
+def test_the_selection_uses_no_floats() -> None:
+    """The module has no float literal, true division or float function, except in `epsilon` and η."""
     tree = ast.parse(inspect.getsource(selection))
     rest = [
         node
@@ -502,7 +502,7 @@ def test_the_core_has_no_floats() -> None:
         )
 
 
-# --- bad input ---
+# --- invalid input ---
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int16, np.uint32, np.float32, np.float64])
@@ -543,20 +543,20 @@ def test_select_refuses_negative_scales() -> None:
         np.array([[2] * (BINS - 1) + [-1]], np.int64),
     ],
 )
-def test_draw_bins_refuses_bad_sums(table: NDArray[np.int64]) -> None:
+def test_draw_bins_refuses_invalid_sums(table: NDArray[np.int64]) -> None:
     with refused("sums"):
         selection.draw_bins(table)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_draw_bins_refuses_floats(dtype: Any) -> None:
-    """Sums that were ever floats are not exact, so they are no sums."""
+    """Sums of floats are not exact."""
     with refused("sums"):
         selection.draw_bins(np.full((1, BINS), 1.5, dtype))
 
 
 def test_locate_refuses_offsets_beyond_the_bin() -> None:
-    """If a backend's sums and weights ever disagree, that is an error, not candidate 0."""
+    """If the sums and weights of a backend disagree, `locate` raises and does not return candidate 0."""
     with refused("offsets"):
         selection.locate(int32([[0, 5, 5]]), 0, np.array([0]), np.array([2 << 40]))
 
