@@ -194,7 +194,7 @@ def test_channels_that_are_called_pixels_are_found_out(
     Archive.build(release, [Geometry(size.height, 3 * size.width, 1)], [source.image_indices(0)]).save(forged)
     assert dipp.open(forged).certificate.epsilon < source.certificate.epsilon / 2
     code, _, err = run("info", forged, "--verify", *own)
-    assert (code, err) == (1, "dipp: channels: the file has 1, its model 3; do not trust the file\n")
+    assert (code, err) == (1, "dipp: channels: are 1 in the file, and its model has 3; do not trust the file\n")
 
 
 def test_tilts_that_differ_from_step_to_step_are_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:

@@ -261,7 +261,7 @@ def unclamped(self: Arithmetic, x: Any) -> Any:
 
 def test_5_without_that_check_the_scores_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arithmetic, "levels", unclamped)
-    with pytest.raises(DippError, match="shifts: sizes up to the law's limit"):
+    with pytest.raises(DippError, match="shifts: must be within the limit of the law"):
         make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
 
 
