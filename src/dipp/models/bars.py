@@ -16,30 +16,35 @@ from dipp.models.watch import ShareWatch, watching
 
 LOGGER = logging.getLogger("dipp")
 TIMED = 1 << 20
-"""Pixels that the network predicts before the time is estimated."""
+"""Number of pixels that the network predicts before the remaining time is estimated."""
 LONG = 30.0
-"""Seconds that are worth a line."""
+"""Smallest remaining time, in seconds, that is logged."""
 SMALLER = "--preset swift asks the network at most four times"
-"""What takes less time to encode."""
+"""Advice that is logged when encoding takes long."""
 PREVIEW = "--noisy leaves out the last and largest call, and --steps shows a preview"
-"""What takes less time to decode."""
+"""Advice that is logged when decoding takes long."""
 
 
 @functools.cache
 def console() -> Console:
-    """Return the second stream: bars and log records share it, so that neither tears the other."""
+    """Return the console on standard error, which bars and log records share so that their lines do not mix."""
     return Console(stderr=True)
 
 
 def _bars() -> Progress:
-    """A name, the bar, a percentage, the time that is left and a state, on a terminal."""
+    """Return a progress display with a name, a bar, a percentage, the time that is left and a state."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     state = TextColumn("{task.fields[state]}")
     return Progress(*columns, state, console=console(), disable=not console().is_terminal)
 
 
 class PictureBar(ShareWatch):
-    """A progress bar over the pixels of all pictures; every step of a picture moves it on, and every tile of a step."""
+    """A progress bar over the pixels of all pictures, which moves after each step and each predicted tile.
+
+    Args:
+        name: What is being done, at the left of the bar.
+        sizes: Number of pixels of each picture.
+    """
 
     def __init__(self, name: str, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -48,24 +53,24 @@ class PictureBar(ShareWatch):
         self._pictures, self._begun, self._before = len(sizes), 0, 0
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
-        """The pictures before are done."""
+        """Count the previous batch of pictures as done, and show the new one."""
         self._before += self.pixels
         self._begun += images
         super().begin(images, pixels, steps)
         self._show()
 
     def step(self, number: int) -> None:
-        """Show it."""
+        """Show the number of the step."""
         super().step(number)
         self._show()
 
     def predicted(self, pixels: int) -> None:
-        """Show it."""
+        """Move the bar by the predicted pixels."""
         super().predicted(pixels)
         self._show()
 
     def finish(self) -> None:
-        """All is done, whatever was told."""
+        """Show that the batch is done, even if some of its progress was not reported."""
         self.number = self.steps
         self._show()
 
@@ -78,7 +83,14 @@ class PictureBar(ShareWatch):
 
 
 class Forecast:
-    """A watch that says how long the work will take, once its first predictions were timed, if that is long."""
+    """A watch that logs how long the rest of the work takes, if that is longer than `LONG` seconds.
+
+    Args:
+        name: What is being done.
+        pixels: Number of pixels that the network will predict in all.
+        faster: Advice on what takes less time.
+        bar: Progress bar that receives every call as well; None for no bar.
+    """
 
     def __init__(self, name: str, pixels: float, faster: str, bar: PictureBar | None) -> None:
         self.name, self.pixels, self.faster, self.bar = name, pixels, faster, bar
@@ -86,17 +98,17 @@ class Forecast:
         self._began: float | None = None  # when the first prediction was there: before that, the network is loaded
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
-        """Pass it on to the bar."""
+        """Tell the bar that a batch of pictures begins."""
         if self.bar is not None:
             self.bar.begin(images, pixels, steps)
 
     def step(self, number: int) -> None:
-        """Pass it on to the bar."""
+        """Tell the bar that a step begins."""
         if self.bar is not None:
             self.bar.step(number)
 
     def predicted(self, pixels: int) -> None:
-        """Pass it on to the bar, and say how long the rest takes as soon as enough was timed."""
+        """Tell the bar, and log how long the rest takes once `TIMED` pixels were timed."""
         if self.bar is not None:
             self.bar.predicted(pixels)
         self._done += pixels
@@ -111,7 +123,7 @@ class Forecast:
 
 
 def _words(seconds: float) -> str:
-    """Return a time in words, rounded up."""
+    """Return a time in words, rounded up to ten seconds or to minutes."""
     return f"{math.ceil(seconds / 10) * 10} seconds" if seconds <= 110 else f"{math.ceil(seconds / 60)} minutes"
 
 
@@ -119,16 +131,16 @@ def _words(seconds: float) -> str:
 def shown(
     name: str, sizes: Sequence[int], calls: float = 0.0, faster: str = "", *, wanted: bool = True
 ) -> Iterator[None]:
-    """Show a bar while pictures are encoded or decoded within a `with` block, if this is a terminal.
+    """Show a progress bar on the terminal while a `with` block encodes or decodes pictures.
 
-    Where the work takes long, a line says how long, on a terminal and elsewhere.
+    Without a terminal there is no bar. If the work takes long, the time that is left is logged in either case.
 
     Args:
         name: What is being done.
         sizes: Number of pixels of each picture.
-        calls: Network calls for each picture, in calls at its full resolution; 0 if nothing is known of them.
-        faster: What would take less time.
-        wanted: False shows and says nothing.
+        calls: Network calls for each picture, in calls at its full resolution; 0 if the number is unknown.
+        faster: Advice on what takes less time, which is logged with the time.
+        wanted: Whether to show and log anything.
     """
     if not wanted:
         yield
@@ -144,7 +156,12 @@ def shown(
 
 
 class Counter(ShareWatch):
-    """A progress bar over the pixels that the network predicts; where there is no terminal, a line for each part."""
+    """A progress bar over the pixels that the network predicts. Without a terminal, each part of the work is logged.
+
+    Args:
+        name: What is being done, at the left of the bar.
+        pixels: Estimated number of pixels that the network will predict.
+    """
 
     def __init__(self, name: str, pixels: int) -> None:
         super().__init__()
@@ -152,24 +169,32 @@ class Counter(ShareWatch):
         self._all, self._done, self._task = pixels, 0, self.bars.add_task(name, total=pixels, state="")
 
     def predicted(self, pixels: int) -> None:
-        """Show it: no more than 99 %, because how many there are is an estimate."""
+        """Move the bar by the predicted pixels, to at most 99 %, because the total is an estimate."""
         self._done = min(self._done + pixels, self._all * 99 // 100)
         self.bars.update(self._task, completed=self._done)
 
     def say(self, part: str) -> None:
-        """What is done now."""
+        """Show which part of the work is done now; log it without a terminal."""
         self.bars.update(self._task, state=part)
         if not console().is_terminal:
             LOGGER.info(f"{self._done / self._all:4.0%}  {part}")
 
     def finish(self) -> None:
-        """All is done, whatever was estimated."""
+        """Fill the bar."""
         self.bars.update(self._task, completed=self._all, state="")
 
 
 @contextlib.contextmanager
 def counting(name: str, pixels: int) -> Iterator[Counter]:
-    """Show how many of `pixels` pixels the network has predicted within a `with` block."""
+    """Show how many pixels the network has predicted within a `with` block.
+
+    Args:
+        name: What is being done.
+        pixels: Estimated number of pixels that the network will predict.
+
+    Returns:
+        A context manager that gives the bar, whose `say` names the part of the work that is done now.
+    """
     counter = Counter(name, pixels)
     with counter.bars, watching(counter):
         yield counter

@@ -1,23 +1,23 @@
 """Books: the public words of a model, by which blocks of pictures are described.
 
-A word is a vector over the 4×4 coarse pixels of a block and their channels. Each family of words describes what blocks
-differ by from one kind of prediction:
+A word is a vector over the 4×4 coarse pixels of a block and their channels. Each family of words describes the
+differences of blocks from one kind of prediction:
 
 | family | prediction |
 |---|---|
 | `raw` | mid-grey: nothing is known |
 | `between 1` … `between 3` | the neighbours that have answered in earlier rounds |
-| `again` | the network's, from answers to a question of the same division; of a region, what is painted there |
+| `again` | the network's, from answers to a question of the same division; in a region, what is painted there |
 | `finer` | the network's, from answers to a question of a coarser division |
 
-A book has 2^bits words, the centres of clusters of public blocks, and the number of public blocks of each cluster. What
-a word means to a receiver follows from both and from the law of the draw. Let π_k be the share of cluster k and μ_k its
-mean. With m = 1 and the weights a and b of `core.closest`, Bayes' rule gives
+A book has 2^bits words, which are the centres of clusters of public blocks, and the number of public blocks in each
+cluster. A receiver computes the meaning of a word from both and from the law of the draw. Let π_k be the share of
+cluster k and μ_k its mean. With m = 1 and the weights a and b of `core.closest`, Bayes' rule gives
 
     E[content | index k] = ((a − b)·π_k·μ_k + b·Σ_j π_j·μ_j)/((a − b)·π_k + b).
 
-`words.safetensors` in a model's folder has all books, and in its metadata the public table of questions for planners
-(`planning.questions`). A file names it by its SHA-256: sender and receiver must have the same words.
+`words.safetensors` in a model's folder holds all books. Its metadata holds the public table of questions for planners
+(`planning.questions`). An archive names that file by its SHA-256: sender and receiver must have the same words.
 """
 
 from __future__ import annotations
@@ -41,13 +41,24 @@ from dipp.errors import DippError
 Floats = NDArray[np.float32]
 
 NAME = "words.safetensors"
+"""Name of the file of books in a model's folder."""
 RAW, AGAIN, FINER = "raw", "again", "finer"
 TABLE = "questions"
 """Key of the planner's table in the metadata."""
 
 
 def family(steps: tuple[Question, ...], number: int, turn: int, *, painted: bool = False) -> str:
-    """Return the family of the words of a round of step `number`; `painted` says if it is predicted by a painting."""
+    """Return the family of words that one round of a question uses.
+
+    Args:
+        steps: All questions of a plan.
+        number: Number of the question, from 0.
+        turn: Number of the round within the question, from 0.
+        painted: Whether what is painted in a region predicts the first question.
+
+    Returns:
+        A family of the table at the head of this module.
+    """
     if number == 0:
         if painted:
             return AGAIN
@@ -57,15 +68,15 @@ def family(steps: tuple[Question, ...], number: int, turn: int, *, painted: bool
 
 @dataclass(frozen=True, eq=False)
 class Book:
-    """The words of one family and number."""
+    """The words of one family, for one number of bits."""
 
     words: Floats
-    """Words × dimensions."""
+    """Array of shape words × dimensions."""
     counts: NDArray[np.int64]
-    """How many public blocks each word is nearest to."""
+    """Number of public blocks in each word's cluster."""
 
     def means(self, weights: Weights) -> Floats:
-        """Return what each index means, words × dimensions, by the formula of the module's text."""
+        """Return the expected content of a block for each index, words × dimensions, by the formula of this module."""
         shares = self.counts / self.counts.sum()
         excess = (weights.heavy - weights.light) / weights.light * shares[:, None]
         mean = shares @ self.words.astype(np.float64)
@@ -74,12 +85,12 @@ class Book:
 
 @dataclass(frozen=True, eq=False)
 class Books:
-    """All books of a model."""
+    """All books of a model: the content of its `words.safetensors`."""
 
     books: Mapping[tuple[str, int], Book]
-    """By family and bits."""
+    """The books by family and number of bits."""
     table: Any
-    """The planner's public table, as JSON has it."""
+    """The planner's public table of questions, as parsed JSON."""
     digest: str
     """Hex SHA-256 of the file."""
 
@@ -105,20 +116,18 @@ class Books:
     def book(self, name: str, bits: int) -> Book:
         """Return a book, or raise if the model has no such book."""
         if (name, bits) not in self.books:
-            raise DippError("words", f"the model has no {1 << bits} words for {name}", "make them with `dipp words`")
+            raise DippError("words", f"have no book of {1 << bits} for {name}", "make it with `dipp words`")
         return self.books[name, bits]
 
     def require(self, digest: str | None) -> None:
-        """Raise if a file was made with other words."""
+        """Raise if `digest`, which a file names, is not the SHA-256 of these words."""
         if digest != self.digest:
-            raise DippError(
-                "words", "the file was made with other words than this model has", "name another with --model"
-            )
+            raise DippError("words", "are not those that the file was made with", "name its model with --model")
 
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, changed: int) -> Books:
-    """Read a file; `changed` is its time of change, so that a file that is written again is read again."""
+    """Read a file of books. `changed`, its time of change, keeps the cache from answering for an older file."""
     del changed
     from safetensors import SafetensorError, safe_open
 
@@ -139,5 +148,5 @@ def _read(path: Path, changed: int) -> Books:
                 raise ValueError(name)
             books[kind, int(bits)] = Book(words.astype(np.float32), counts.astype(np.int64))
     except (SafetensorError, ValueError, KeyError):
-        raise DippError("model", f"{NAME} is damaged", "fetch the model again, or make it with `dipp words`") from None
+        raise DippError("model", f"has a damaged {NAME}", "fetch it again, or run `dipp words`") from None
     return Books(books, table, hashlib.sha256(content).hexdigest())

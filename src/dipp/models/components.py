@@ -1,7 +1,7 @@
 """Components of a pipeline in diffusers' format: configs, weights and tokenizers, each in a folder of its own.
 
-Nothing of a pipeline is run: classes are named here and not taken from its files, weights are safetensors, and other
-files are JSON or text. `identity` is the hash over all that a prediction, or a decoded picture, depends on.
+No code of a pipeline is run: its classes are named here and not read from its files, weights are safetensors, and other
+files are JSON or text. `identity` is a hash over everything that a prediction or a decoded picture depends on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     import torch
 
 INDEX = "model_index.json"
+"""File that lists the components of a pipeline."""
 NETWORKS = ("unet", "transformer")
+"""Names of the component that predicts latents."""
 UNUSED = ("safety_checker", "feature_extractor", "image_encoder")
 """Components that no prediction depends on."""
 DIFFUSERS, TRANSFORMERS = "diffusion_pytorch_model", "model"
-"""Names of the weights of components that diffusers and transformers wrote."""
+"""Stems of the files of weights that diffusers and transformers write."""
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = (
     "vocab.json",
@@ -48,7 +50,7 @@ PATTERNS = (
     ),
     *(f"{part}/{name}" for part in ("tokenizer", "tokenizer_2") for name in TOKENIZER_FILES),
 )
-"""Files that are fetched from the hub."""
+"""Patterns of the files that are fetched from the hub."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,22 @@ class Pipeline:
     """A folder with the components of a pipeline."""
 
     name: str
-    """What a user calls the model."""
+    """Folder or hub id, as the user named it."""
     folder: Path
+    """Folder with the components."""
     index: Mapping[str, Any]
-    """The pipeline's list of its components."""
+    """Content of `model_index.json`: library and class of each component, by its name."""
 
     @classmethod
     def open(cls, name: str) -> Pipeline:
-        """Open a folder, or a hub repository, whose files are fetched first."""
+        """Open a folder, or fetch a hub repository and open it.
+
+        Args:
+            name: Folder or hub id.
+
+        Raises:
+            DippError: There is no such folder or repository, or it has no `model_index.json`.
+        """
         folder = hub.fetch(name, PATTERNS)
         return cls(name, folder, hub.read_json(name, folder / hub.find(name, folder, (INDEX,))))
 
@@ -74,65 +84,75 @@ class Pipeline:
         return tuple(sorted(part for part in listed if part not in UNUSED and not part.startswith("_")))
 
     def require(self, needed: tuple[str, ...]) -> None:
-        """Raise unless these are the components, all of them."""
+        """Raise unless the pipeline has exactly the components `needed`."""
         lacking = [part for part in needed if part not in self.parts or not (self.folder / part).is_dir()]
         others = [part for part in self.parts if part not in needed]
         if lacking or others:
-            said = f"lacks {', '.join(lacking)}" if lacking else f"also has {', '.join(others)}"
-            raise DippError("model", f"{self.name} {said}", f"a pipeline of {', '.join(needed)} is needed")
+            problem = f"lacks {', '.join(lacking)}" if lacking else f"also has {', '.join(others)}"
+            raise DippError("model", f"{self.name} {problem}", f"name a pipeline of {', '.join(needed)}")
 
     def config(self, part: str) -> dict[str, Any]:
-        """Return the config of a component."""
+        """Return the config of a component, by its name in the pipeline."""
         file = Path(part) / ("scheduler_config.json" if part == "scheduler" else "config.json")
         return hub.read_json(self.name, self.folder / hub.find(self.name, self.folder, (file.as_posix(),)))
 
     def tensors(self, part: str) -> dict[str, torch.Tensor]:
-        """Return the stored weights of a component, of one file or else of several.
+        """Return the stored weights of a component, from one file or from several.
 
-        A single file goes first, as it does in transformers: what is hashed must be what text encoders are loaded from.
+        If there are both, the single file is read, as transformers does: the hash must cover the weights that text
+        encoders are loaded from.
+
+        Args:
+            part: Name of the component.
+
+        Returns:
+            Tensors in their stored dtypes, by their names.
+
+        Raises:
+            DippError: The files are missing, damaged, or do not fit together.
         """
         from dipp.models.hub import read_tensors
 
         single, listed = self._weights(part)
         if single.is_file() or not listed.is_file():
             return read_tensors(self.name, Path(part) / single.name)
-        places = self._places(listed)
-        found: dict[str, torch.Tensor] = {}
-        for file in sorted(set(places.values())):
-            tensors = read_tensors(self.name, Path(part) / file)
-            if tensors.keys() != {name for name, place in places.items() if place == file}:
+        shards = self._shards(listed)
+        tensors: dict[str, torch.Tensor] = {}
+        for file in sorted(set(shards.values())):
+            content = read_tensors(self.name, Path(part) / file)
+            if content.keys() != {name for name, shard in shards.items() if shard == file}:
                 raise DippError(
-                    "model", f"the files of {part} of {self.name} do not fit together", "fetch the model again"
+                    "model", f"{self.name} has files of {part} that do not fit together", "fetch the model again"
                 )
-            found |= tensors
-        return found
+            tensors |= content
+        return tensors
 
     def files(self, part: str) -> list[Path]:
-        """Return the files of a tokenizer, or of the weights of a text encoder, that the identity covers."""
+        """Return the files of a tokenizer or of a text encoder's weights that the identity covers."""
         if part.startswith("tokenizer"):
             return [path for file in TOKENIZER_FILES if (path := self.folder / part / file).is_file()]
         single, listed = self._weights(part)
         if single.is_file() or not listed.is_file():
             return [single]
-        return [listed, *(self.folder / part / file for file in sorted(set(self._places(listed).values())))]
+        return [listed, *(self.folder / part / file for file in sorted(set(self._shards(listed).values())))]
 
     def _weights(self, part: str) -> tuple[Path, Path]:
-        """Return where the weights of a component are if they are one file, and where the list is if they are more."""
+        """Return the path of a component's weights as one file, and of the index that lists them as several files."""
         stem = TRANSFORMERS if part.startswith("text") else DIFFUSERS
         return self.folder / part / f"{stem}.safetensors", self.folder / part / f"{stem}.safetensors.index.json"
 
-    def _places(self, listed: Path) -> dict[str, str]:
-        """Return the file of each tensor, by its name, from the list of a component."""
-        places, stem = hub.read_json(self.name, listed).get("weight_map"), listed.name.partition(".")[0]
-        if not isinstance(places, dict) or not all(_is_shard(stem, file) for file in places.values()):
-            raise DippError("model", f"{listed.name} of {self.name} is damaged", "fetch the model again")
-        return places
+    def _shards(self, listed: Path) -> dict[str, str]:
+        """Return the name of each tensor's file, by the tensor's name, from an index of weights."""
+        shards, stem = hub.read_json(self.name, listed).get("weight_map"), listed.name.partition(".")[0]
+        if not isinstance(shards, dict) or not all(_is_shard(stem, file) for file in shards.values()):
+            raise DippError("model", f"{self.name} has a damaged {listed.name}", "fetch the model again")
+        return shards
 
     def identity(self, known: Mapping[str, Mapping[str, torch.Tensor]]) -> str:
-        """Return the hex SHA-256 of the model.
+        """Return the hex SHA-256 of the model, as `models.identity` defines it.
 
         Args:
-            known: Weights that were read before, by component.
+            known: Weights of components that were read before, by component; the others are read.
         """
         digest = hashlib.sha256()
 
@@ -159,9 +179,9 @@ class Pipeline:
 
 
 ZEROS = "force_zeros_for_empty_prompt"
-"""Key of the index: an empty prompt is told as zeros, and not as what the text encoders make of it."""
+"""Key of the index: for an empty prompt, the network is given zeros in place of the text encoders' states."""
 
 
 def _is_shard(stem: str, file: Any) -> bool:
-    """Return whether a name is that of a file of weights beside its index, and of no file elsewhere."""
+    """Return whether `file` is the name of a file of weights in the folder of its index."""
     return isinstance(file, str) and file.startswith(stem) and file.endswith(".safetensors") and "/" not in file

@@ -1,6 +1,6 @@
-"""The config of a network for photographs, and what the network is given. No framework is imported here.
+"""The config of a network for photographs, and the computation of its inputs. No framework is imported here.
 
-What is computed is written for NumPy arrays and torch tensors alike: the engines of the CPU need no PyTorch.
+The functions take NumPy arrays and torch tensors alike, because the engines of the CPU run without PyTorch.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 COLOURS = 3
+"""Number of channels of the pictures."""
 PLAIN = ("state", "inside")
-"""Planes of a network that is told a state and one SNR."""
+"""Planes of a network that takes a state and one SNR."""
 CHANNELS = {
     "state": COLOURS,
     "inside": 1,
@@ -27,73 +28,86 @@ CHANNELS = {
 }
 """Channels of each plane, in the order in which they are stacked."""
 TOGETHER = (("estimate", "estimate precision"), ("compared", "answer"))
-"""Planes that a network has both or neither of."""
+"""Pairs of planes that a network takes together or not at all."""
 PRECISION_SCALE = 8.0
+"""Divisor of the logarithms of precisions, so that they are of the order of 1."""
 FOLD = 2
+"""Side of the squares of pixels that are folded into channels."""
 SNR_RANGE = (1e-4, 1e4)
-"""SNRs that the waves of the embedding span."""
+"""Smallest and largest SNR of the embedding."""
 OCTAVES = 2.0 ** np.arange(2, -4, -1)
+"""Periods of the embedding's waves, in multiples of the range of ln SNR."""
 WAVES = (2 * math.pi / (math.log(SNR_RANGE[1] / SNR_RANGE[0]) * OCTAVES)).astype(np.float32)
-"""Angular frequencies of the embedding on ln SNR: periods from four times the range down to an eighth of it."""
+"""Angular frequencies of the embedding on ln SNR."""
 LARGEST_SNR = 1e3
-"""Largest SNR of training: a state of a larger one is taken for a state of this, whose noise cannot be seen."""
+"""Largest SNR of training, at which noise cannot be seen. It replaces larger SNRs."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """The size of a network: per scale, from fine to coarse, its channels and blocks on the way down and up."""
+    """The size of a network for photographs, and the planes that it takes. Scales are listed from fine to coarse.
+
+    Raises:
+        ValueError: The sizes do not fit each other, or a plane is unknown.
+    """
 
     channels: tuple[int, ...] = (64, 128, 192, 256, 320)
+    """Number of channels at each scale."""
     down: tuple[int, ...] = (1, 1, 1, 1, 1)
-    """Blocks at each scale before going down; at the coarsest scale, all of its blocks."""
+    """Number of blocks at each scale on the way down; at the coarsest scale, of all its blocks."""
     up: tuple[int, ...] = (3, 2, 2, 1)
-    """Blocks at each scale but the coarsest, after coming up."""
+    """Number of blocks at each scale on the way up, without the coarsest scale."""
     embedding: int = 128
-    """Channels of what is made of ln SNR."""
+    """Number of channels of the embedding of ln SNR."""
     deviation: float = 0.5
-    """Standard deviation of pixel values in [−1, 1]; it only scales the network's correction."""
+    """Standard deviation of pixel values in [−1, 1], which scales the network's correction."""
     planes: tuple[str, ...] = PLAIN
-    """What the network is told."""
+    """Names of the planes that the network takes, in the order of `CHANNELS`."""
 
     def __post_init__(self) -> None:
         if not len(self.channels) == len(self.down) == len(self.up) + 1:
-            raise ValueError("channels and down need one entry a scale, up one less")
+            raise ValueError("channels and down must have one entry for each scale, and up one less")
         for least, values in ((1, (*self.channels, self.embedding)), (0, (*self.down, *self.up))):
             if not all(type(value) is int and value >= least for value in values):
-                raise ValueError("channels and embedding must be whole numbers from 1 on, down and up from 0 on")
+                raise ValueError("channels and embedding must be whole numbers of 1 or more, down and up of 0 or more")
         if isinstance(self.deviation, bool) or not 0 < self.deviation < math.inf:
-            raise ValueError("deviation must be a number above 0")
+            raise ValueError("deviation must be a positive number")
         named = tuple(name for name in CHANNELS if name in self.planes)
         apart = any((one in named) != (other in named) for one, other in TOGETHER)
         if self.planes != named or named[:2] != PLAIN or apart:
-            raise ValueError(f"planes must be of {', '.join(CHANNELS)}, in this order, with the first two")
+            raise ValueError(f"planes must be from {', '.join(CHANNELS)}, in this order, with the first two")
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Config:
-        """The config in a JSON object; keys that start with an underscore are not of the network."""
-        own: dict[str, Any] = {
+        """Return the config in a JSON object, without keys that start with an underscore.
+
+        Raises:
+            TypeError: A key is unknown.
+            ValueError: A value is invalid.
+        """
+        fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in content.items()
             if not name.startswith("_")
         }
-        return cls(**own)
+        return cls(**fields)
 
     @property
     def inputs(self) -> int:
-        """Channels of all planes."""
+        """Number of channels of all planes."""
         return sum(CHANNELS[name] for name in self.planes)
 
     @property
     def stride(self) -> int:
-        """Pixels that one position at the coarsest scale stands for."""
+        """Side, in pixels, of the square that one position at the coarsest scale covers."""
         return FOLD << (len(self.channels) - 1)
 
     @property
     def margin(self) -> int:
-        """Pixels beyond which nothing reaches an output, as a multiple of the stride.
+        """Largest distance, in pixels, of inputs that an output depends on, rounded up to a multiple of the stride.
 
-        A 3×3 convolution reaches as far as its scale's step, and a block has two of them; folding and going down reach
-        over the rest of a cell, which together is less than one stride.
+        A 3×3 convolution reaches as far as one position of its scale, and a block has two of them. Folding and going
+        down reach over the rest of a position, which in all is less than one stride.
         """
         reach = 2 * FOLD  # the convolutions in and out
         for scale, blocks in enumerate(self.down):
@@ -101,11 +115,11 @@ class Config:
         return -(-(reach + self.stride - 1) // self.stride) * self.stride
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of all weights by their names, as PyTorch stores them."""
-        fine, found = self.channels[0], dict[str, tuple[int, ...]]()
+        """Return the shapes of all weights in PyTorch's layout, by their names."""
+        fine, shapes = self.channels[0], dict[str, tuple[int, ...]]()
 
         def layer(name: str, weight: tuple[int, ...], outputs: int) -> None:
-            found.update({f"{name}.weight": weight, f"{name}.bias": (outputs,)})
+            shapes.update({f"{name}.weight": weight, f"{name}.bias": (outputs,)})
 
         layer("embed.0", (self.embedding, 2 * len(WAVES)), self.embedding)
         layer("enter", (fine, self.inputs * FOLD**2, 3, 3), fine)
@@ -120,20 +134,27 @@ class Config:
             layer(f"shrink.{scale}", (b, a, 2, 2), b)
             layer(f"grow.{scale}", (b, a, 2, 2), a)
         layer("leave", (COLOURS * FOLD**2, fine, 3, 3), COLOURS * FOLD**2)
-        return found
+        return shapes
 
     def conditioned(self, snr: Any) -> tuple[Any, Any, Any]:
-        """Return in, out and skip at SNRs."""
+        """Return the factors *in*, *out* and *skip* of the network (`network`) at given SNRs.
+
+        Args:
+            snr: SNRs, an array or tensor of any shape, or a number.
+        """
         power = 1 + snr * self.deviation**2
         return (snr / power) ** 0.5, self.deviation * power**-0.5, 1 - 1 / power
 
     def given(self, told: Any, level: Any, library: Any) -> tuple[Any, Any, Any]:
-        """Return what F is given (N, inputs, H, W), and the part skip·y and the factor out of the estimate.
+        """Return the input of the network F and the other parts of the estimate x̂0 = skip·y + out·F (`network`).
 
         Args:
             told: Stacked planes (N, K, H, W), without `inside`.
-            level: The SNR of each picture, or one of all, (N, 1, 1, 1); at most `LARGEST_SNR`.
-            library: NumPy or PyTorch, which both are arrays of.
+            level: The SNR of each picture (N, 1, 1, 1), or of all pictures (1, 1, 1, 1); at most `LARGEST_SNR`.
+            library: The module `numpy` or `torch` that the arrays belong to.
+
+        Returns:
+            The planes of F (N, inputs, H, W), the part skip·y, and the factor out.
         """
         parts, first = dict[str, Any](), 0
         for name in self.planes:

@@ -1,4 +1,4 @@
-"""Diffusion mathematics: the noise schedule, one step of the reverse process, and denoising to the image.
+"""Diffusion mathematics: the noise schedule, one step of the reverse process, and samplers.
 
 A variance-preserving diffusion [Ho et al., 2020] turns an image x0 in [−1, 1] into
 
@@ -10,10 +10,10 @@ gives μ_p (`Transition`). In units of σ(s, t) the two means differ by
 
     (μ_q − μ_p)/σ(s, t) = (x0 − x̂0)·√(SNR(s) − SNR(t))
 
-which is all that a channel has to convey, and why the SNRs alone fix the price in ε.
+A channel has to convey that difference and nothing else, so the SNRs alone fix the price in ε.
 
-Coefficients are float64 numbers, from IEEE operations in a fixed order: the same on every machine. States may be NumPy
-arrays or torch tensors of any precision, which is kept; no framework is imported here.
+Coefficients are float64 numbers from IEEE operations in a fixed order, so they are the same on every machine. States
+may be NumPy arrays or torch tensors of any precision, which is kept. No framework is imported here.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ if TYPE_CHECKING:
 
 State = TypeVar("State", NDArray[Any], "torch.Tensor")
 Denoise = Callable[[State, int], State]
-"""(x_t, t) → x̂0, clamped to [−1, 1]."""
+"""A function from a state x_t and its timestep t to the prediction x̂0, clamped to [−1, 1]."""
 
 PREDICTIONS = ("epsilon", "v_prediction", "sample")
-"""What the output of a network can stand for: η, v = γ·η − σ·x0, or x0."""
+"""Possible meanings of a network's output: η, v = γ·η − σ·x0, or x0."""
 BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
+"""Names of the supported formulas for betas, as diffusers calls them."""
 MAX_TIMESTEPS = 1 << 16
-"""Most timesteps of a schedule: a file has no room for larger ones, and a config must not ask for endless memory."""
+"""Largest number of timesteps of a schedule, which the format and the memory of a reader allow."""
 LOST_GAIN = 1 / 128
-"""A plan's SNR gains along timesteps are the model's, rounded down by less than this share (`planning.planner`)."""
+"""Largest share by which a plan rounds down the model's SNR gains along timesteps (`planning.planner`)."""
 LEAST_SNR = 1e-3
 """SNR below which x̂0 hardly depends on x_t, so that the fast sampler crosses that region in one step."""
 MAX_COSINE_BETA = Decimal("0.999")
+"""Largest beta of the cosine schedule."""
 HALF_PI = Decimal("1.5707963267948966192313216916397514420986")
 
 
@@ -63,77 +65,94 @@ class Transition:
     """
 
     t: int
+    """Timestep before the step."""
     s: int
+    """Timestep after the step, less noisy: s < t."""
     data_weight: float
+    """Factor of x in the mean."""
     state_weight: float
+    """Factor of x_t in the mean."""
     sigma: float
+    """Deviation σ(s, t) of the noise that the step adds."""
     snr_gain: float
     """SNR(s) − SNR(t)."""
 
     def mean(self, x_t: State, x: State) -> State:
-        """μ_q for x = x0; μ_p for x = x̂0."""
+        """Return the mean of x_s: μ_q for x = x0, and μ_p for x = x̂0."""
         return self.data_weight * x + self.state_weight * x_t
 
     def next_state(self, x_t: State, x_hat: State, z: State) -> State:
-        """x_s = μ_p + σ(s, t)·z for the noise z of unit variance that the channel delivered."""
+        """Return x_s = μ_p + σ(s, t)·z, for the prediction x̂0 and noise z of unit variance."""
         return self.mean(x_t, x_hat) + self.sigma * z
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseSchedule:
-    """The noise levels ᾱ_0 > ᾱ_1 > … > ᾱ_{T−1}, strictly between 0 and 1, and what the network's output stands for."""
+    """The noise levels of a diffusion model by timestep, and the meaning of its network's output.
+
+    Raises:
+        DippError: The noise levels do not fall strictly inside (0, 1), or the prediction is unknown.
+    """
 
     alphas_cumprod: NDArray[np.float64]
+    """ᾱ_0 > ᾱ_1 > … > ᾱ_{T−1}, strictly between 0 and 1."""
     prediction: str = "epsilon"
+    """Meaning of the network's output: one of `PREDICTIONS`."""
     first: float = 1.0
     """Deviation of the states that chains start from, at the last timestep."""
 
     def __post_init__(self) -> None:
         if self.prediction not in PREDICTIONS:
-            raise DippError("prediction_type", f"needs one of {', '.join(PREDICTIONS)}, got {self.prediction!r}")
+            raise DippError("prediction_type", f"must be one of {', '.join(PREDICTIONS)}, got {self.prediction!r}")
         alphas = np.array(self.alphas_cumprod, np.float64)
         if alphas.ndim != 1 or len(alphas) < 2:
-            raise DippError("alphas_cumprod", f"at least 2 values in a row are needed, got shape {alphas.shape}")
+            raise DippError("alphas_cumprod", f"must be at least 2 values in a row, got shape {alphas.shape}")
         if not (alphas[0] < 1 and (np.diff(alphas) < 0).all() and alphas[-1] > 0):
-            raise DippError("alphas_cumprod", "values that fall strictly inside (0, 1) are needed: no SNR of 0 or ∞")
+            raise DippError("alphas_cumprod", "must fall strictly inside (0, 1), so that no SNR is 0 or ∞")
         alphas.flags.writeable = False
         object.__setattr__(self, "alphas_cumprod", alphas)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> NoiseSchedule:
-        """The schedule of a diffusers scheduler config, which must state everything that ε depends on: no defaults.
+        """Return the schedule of a diffusers scheduler config.
 
-        If the config rescales its betas to a last SNR of 0, that timestep is left out: nothing is known there.
+        A last timestep of SNR 0, which `rescale_betas_zero_snr` causes, is left out.
+
+        Args:
+            config: The JSON object. It must state everything that ε depends on, because defaults may change.
+
+        Raises:
+            DippError: A value is missing or invalid.
         """
         betas = _betas(config)
         if not ((betas > 0) & (betas < 1)).all():
-            raise DippError("scheduler config", "every beta must lie strictly between 0 and 1")
+            raise DippError("scheduler config", "must have betas strictly between 0 and 1")
         alphas = np.cumprod(1.0 - betas, dtype=np.float64)
         if config.get("rescale_betas_zero_snr"):
             alphas = _rescaled(alphas)
         return cls(alphas, config.get("prediction_type", "epsilon"))
 
     def __len__(self) -> int:
-        """T, the number of timesteps."""
+        """Return T, the number of timesteps."""
         return len(self.alphas_cumprod)
 
     def gamma(self, t: int) -> float:
-        """γ_t = √ᾱ_t."""
+        """Return γ_t = √ᾱ_t, the factor of the image in a state."""
         return math.sqrt(self._alpha(t))
 
     def sigma(self, t: int) -> float:
-        """σ_t = √(1 − ᾱ_t)."""
+        """Return σ_t = √(1 − ᾱ_t), the deviation of the noise in a state."""
         return math.sqrt(1 - self._alpha(t))
 
     def snr(self, t: int) -> float:
-        """SNR(t) = ᾱ_t/(1 − ᾱ_t); some public code calls the square root of this number SNR."""
+        """Return SNR(t) = ᾱ_t/(1 − ᾱ_t). Some public code calls the square root of this number SNR."""
         return self._alpha(t) / (1 - self._alpha(t))
 
     def step(self, t: int, s: int) -> Transition:
-        """The step from timestep t to a less noisy s < t."""
+        """Return the reverse step from timestep t to a less noisy s < t, or raise if s is not below t."""
         alpha_t, alpha_s = self._alpha(t), self._alpha(s)
         if s >= t:
-            raise DippError("s", f"a timestep below t = {t} is needed, got {s}")
+            raise DippError("s", f"must be a timestep below t = {t}, got {s}")
         kept = alpha_t / alpha_s  # γ²_{t|s}; variance-preserving, so σ²_{t|s} = 1 − γ²_{t|s}
         variance_t, variance_s = 1 - alpha_t, 1 - alpha_s
         return Transition(
@@ -146,21 +165,27 @@ class NoiseSchedule:
         )
 
     def require_gain(self, t: int, s: int, claimed: float) -> None:
-        """Refuse a plan whose step from t to s claims another SNR gain than the model's: ε would follow the claim."""
+        """Raise if the claimed SNR gain of a step from t to s is not the model's, because ε follows from the claim."""
         real = self.step(t, s).snr_gain
         if not real * (1 - LOST_GAIN) <= claimed <= real * (1 + 2.0**-20):  # a float's rounding
             raise InconsistentError(
                 "plan",
-                f"step {t} → {s} claims the SNR gain {claimed:.4g}, where the model has {real:.4g}",
+                f"claims an SNR gain of {claimed:.4g} for step {t} → {s}, and the model has {real:.4g}",
                 "do not trust the file",
             )
 
     def noised(self, x0: State, eta: State, t: int) -> State:
-        """x_t = γ_t·x0 + σ_t·η."""
+        """Return the state x_t = γ_t·x0 + σ_t·η, for noise η of unit variance."""
         return self.gamma(t) * x0 + self.sigma(t) * eta
 
     def x0(self, output: State, x_t: State, t: int) -> State:
-        """x̂0 from the network's output, which stands for what `prediction` says, clamped to [−1, 1]."""
+        """Return x̂0, clamped to [−1, 1].
+
+        Args:
+            output: Output of the network, with the meaning that `prediction` says.
+            x_t: State that the network was given, of the same shape.
+            t: Its timestep.
+        """
         gamma, sigma = self.gamma(t), self.sigma(t)
         if self.prediction == "epsilon":
             output = (x_t - sigma * output) / gamma
@@ -169,16 +194,23 @@ class NoiseSchedule:
         return output.clip(-1.0, 1.0)
 
     def nearest(self, snr: float) -> int:
-        """The timestep whose SNR is nearest in ratio to the given one."""
+        """Return the timestep whose SNR is nearest to `snr` in ratio, or raise if `snr` is not positive."""
         if not snr > 0:
-            raise DippError("snr", f"a number above 0 is needed, got {snr}")
+            raise DippError("snr", f"must be positive, got {snr}")
         return int(np.abs(self._half_log_snrs() - math.log(snr) / 2).argmin())
 
     def grid(self, t: int, calls: int) -> tuple[int, ...]:
-        """At most `calls` timesteps t > … > 0, from `LEAST_SNR` on as evenly spaced in log SNR as timesteps can be."""
+        """Return the timesteps of a fast sampler, from t down to 0.
+
+        From `LEAST_SNR` on, they are as evenly spaced in log SNR as timesteps can be.
+
+        Args:
+            t: First timestep.
+            calls: Largest number of timesteps, at least 1.
+        """
         self._alpha(t)
         if calls < 1:
-            raise DippError("calls", f"a whole number ≥ 1 is needed, got {calls}")
+            raise DippError("calls", f"must be a whole number ≥ 1, got {calls}")
         if t < calls:
             return tuple(range(t, -1, -1))
         levels = self._half_log_snrs()[: t + 1]
@@ -187,18 +219,26 @@ class NoiseSchedule:
         return tuple(sorted({t} | nearest, reverse=True))
 
     def _half_log_snrs(self) -> NDArray[np.float64]:
-        """λ_t = log(γ_t/σ_t)."""
+        """Return λ_t = log(γ_t/σ_t) of all timesteps."""
         return (np.log(self.alphas_cumprod) - np.log1p(-self.alphas_cumprod)) / 2
 
     def _alpha(self, t: int) -> float:
-        """ᾱ_t."""
+        """Return ᾱ_t, or raise if there is no timestep t."""
         if not 0 <= t < len(self):
-            raise DippError("t", f"a timestep from 0 to {len(self) - 1} is needed, got {t}")
+            raise DippError("t", f"must be a timestep from 0 to {len(self) - 1}, got {t}")
         return float(self.alphas_cumprod[t])
 
 
 def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Public standard normals of a stream, in C order: the normal quantiles of its 32-bit uniforms."""
+    """Return public standard normals of a stream of common randomness.
+
+    Args:
+        source: The stream.
+        shape: Shape of the array, which is filled in C order.
+
+    Returns:
+        Normal quantiles of the stream's 32-bit uniforms, float32.
+    """
     from scipy import special  # imported here, because most commands do not need it
 
     uniforms = randomness.uniforms(source, math.prod(shape))
@@ -206,11 +246,15 @@ def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.flo
 
 
 def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """The state x_{T−1} from which all images of a size start: common randomness alone, which costs no bits and no ε.
+    """Return the state x_{T−1} from which all images of one size start.
 
-    A true x_{T−1} would have the mean γ_{T−1}·x0; leaving that out shortens the mean of x_s by the share
-    SNR(T−1)/SNR(s). The noise of x_{T−1} has the same share in the noise of x_s: that all images have it in common
-    correlates their noise by no more than that, and saves a network call for each of them.
+    It is common randomness alone, and costs neither bits nor ε. A true x_{T−1} would have the mean γ_{T−1}·x0. Without
+    it, the mean of x_s is shorter by the share SNR(T−1)/SNR(s). The noise of x_{T−1} has the same share in the noise of
+    x_s. Because all images share it, their noise is correlated by at most that share, and one network call serves all.
+
+    Args:
+        seed: The public seed.
+        shape: Shape of one state, (C, H, W).
     """
     return normals(randomness.stream(seed, purpose="start"), shape)
 
@@ -218,10 +262,17 @@ def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
 def ancestral(
     denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, noise: Callable[[int], State]
 ) -> State:
-    """DDPM sampling from the state x_t to the image, through every timestep: t + 1 network calls.
+    """Return an image by DDPM sampling from the state x_t through every timestep, with t + 1 network calls.
 
-    x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and finally x̂0. `noise(s)` must be standard normal; drawn from
-    the common randomness (`normals`) it gives the same picture for the same file.
+    It computes x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and finally x̂0.
+
+    Args:
+        denoise: The denoiser.
+        schedule: Its noise schedule.
+        x_t: The state (N, C, H, W).
+        t: Its timestep.
+        noise: Function from s to standard normals of the state's shape. Drawn from the common randomness (`normals`),
+            they give the same picture for the same file.
     """
     for s in range(t - 1, -1, -1):
         x_t = schedule.step(s + 1, s).next_state(x_t, denoise(x_t, s + 1), noise(s))
@@ -229,17 +280,24 @@ def ancestral(
 
 
 def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, calls: int) -> State:
-    """Deterministic sampling from the state x_t to the image, in at most `calls` network calls.
+    """Return an image by deterministic sampling from the state x_t, with at most `calls` network calls.
 
-    This is the second-order multistep DPM-Solver++ [Lu et al., 2022]; its last step, to σ = 0, returns x̂0 itself.
+    This is the second-order multistep DPM-Solver++ [Lu et al., 2022]. Its last step, to σ = 0, returns x̂0 itself.
 
     With λ = log(γ/σ) the probability-flow equation has the solution
 
         x_s = (σ_s/σ_t)·x_t + σ_s·∫ e^λ·x̂0(λ) dλ    from λ_t to λ_s
 
-    in which x̂0 is continued linearly through the last two calls. With h = λ_s − λ_t, h' that of the step before, and
-    D = x̂0 + (x̂0 − x̂0')·h/(2h'), the step is x_s = (σ_s/σ_t)·x_t + γ_s·(1 − e^−h)·D, correct to second order. The first
-    step has nothing to continue and takes D = x̂0 (DDIM).
+    in which x̂0 is extrapolated linearly from the last two calls. Let h = λ_s − λ_t, and let h' and x̂0' be those of the
+    previous step. With D = x̂0 + (x̂0 − x̂0')·h/(2h'), the step is x_s = (σ_s/σ_t)·x_t + γ_s·(1 − e^−h)·D, correct to
+    second order. The first step has no previous one, and takes D = x̂0 (DDIM).
+
+    Args:
+        denoise: The denoiser.
+        schedule: Its noise schedule.
+        x_t: The state (N, C, H, W).
+        t: Its timestep.
+        calls: Largest number of network calls, at least 1.
     """
     timesteps = schedule.grid(t, calls)
     levels = schedule._half_log_snrs()
@@ -255,28 +313,31 @@ def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, c
 
 
 def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
-    """β_t of a scheduler config, in float64 (diffusers rounds them to float32)."""
+    """Return β_t of a scheduler config for all timesteps, in float64 (diffusers rounds them to float32)."""
     trained = config.get("trained_betas")
     if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
-        raise DippError("trained_betas", "the scheduler config needs a list of numbers")
+        raise DippError("trained_betas", "must be a list of numbers in the scheduler config")
     count = config.get("num_train_timesteps", len(trained) if trained is not None else None)
     if not isinstance(count, int) or not 2 <= count <= MAX_TIMESTEPS:
         raise DippError(
-            "num_train_timesteps", f"the scheduler config needs a whole number from 2 to {MAX_TIMESTEPS}, got {count}"
+            "num_train_timesteps",
+            f"must be a whole number from 2 to {MAX_TIMESTEPS} in the scheduler config, got {count}",
         )
     if trained is not None:
         if len(trained) != count:
-            raise DippError("trained_betas", f"{count} values are needed, one a timestep, got {len(trained)}")
+            raise DippError("trained_betas", f"must be {count} values, one for each timestep, got {len(trained)}")
         return np.array(trained, np.float64)
     kind = config.get("beta_schedule")
     if kind not in BETA_SCHEDULES:
-        raise DippError("beta_schedule", f"one of {', '.join(BETA_SCHEDULES)} is needed, got {kind!r}")
+        raise DippError("beta_schedule", f"must be one of {', '.join(BETA_SCHEDULES)}, got {kind!r}")
     if kind == "squaredcos_cap_v2":
         return _cosine_betas(count)
     first: Any = config.get("beta_start")
     last: Any = config.get("beta_end")
     if not (_is_number(first) and _is_number(last) and first > 0 and last > 0):
-        raise DippError("beta_start, beta_end", f"the scheduler config needs numbers above 0, got {first}, {last}")
+        raise DippError(
+            "beta_start, beta_end", f"must be positive numbers in the scheduler config, got {first}, {last}"
+        )
     ramp = np.arange(count) / (count - 1)
     if kind == "linear":
         return np.asarray(first + (last - first) * ramp, np.float64)
@@ -284,7 +345,10 @@ def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
 
 
 def _rescaled(alphas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ᾱ_t with √ᾱ_t shifted and scaled to a last of 0 and the same first [Lin et al., 2024], without the last."""
+    """Return noise levels rescaled to a last SNR of 0 [Lin et al., 2024], without that last one.
+
+    √ᾱ_t is shifted and scaled so that the last value is 0 and the first stays as it is.
+    """
     roots = np.sqrt(alphas)
     return np.asarray(np.square((roots[:-1] - roots[-1]) * (roots[0] / (roots[0] - roots[-1]))), np.float64)
 
@@ -294,9 +358,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _cosine_betas(count: int) -> NDArray[np.float64]:
-    """β_i = min(1 − f((i + 1)/T)/f(i/T), 0.999) with f(u) = cos²(π/2·(u + 0.008)/1.008) [Nichol & Dhariwal].
+    """Return the betas of the cosine schedule [Nichol & Dhariwal, 2021].
 
-    In decimal arithmetic: the cosines of C libraries differ in their last bit, and ε is computed from the betas.
+    β_i = min(1 − f((i + 1)/T)/f(i/T), 0.999) with f(u) = cos²(π/2·(u + 0.008)/1.008). They are computed in decimal
+    arithmetic, because the cosines of C libraries differ in their last bit, and ε follows from the betas.
     """
     with localcontext(prec=40):
         offset = Decimal("0.008")
@@ -307,7 +372,7 @@ def _cosine_betas(count: int) -> NDArray[np.float64]:
 
 
 def _cosine(angle: Decimal) -> Decimal:
-    """The cosine by its Taylor series; angles up to π/2 need about 20 terms."""
+    """Return the cosine by its Taylor series, which takes about 20 terms for angles up to π/2."""
     total = term = Decimal(1)
     n = 0
     while abs(term) > Decimal("1e-38"):

@@ -1,8 +1,9 @@
-"""How a network runs: in the numbers that are asked for, and on CUDA as captured graphs.
+"""Run networks in PyTorch: with a wanted precision, and on CUDA as captured graphs.
 
-Inside the coded steps two machines must nearly agree, so the kernels are deterministic, and TF32 products are taken
-only where they are asked for, whatever the calling program has set. On CUDA, launching the small kernels of a network
-one by one takes longer than running them on small pictures, so it is captured as one graph per padded batch size.
+Inside the coded steps the results of two machines must nearly agree. So kernels are deterministic, and TF32 products
+are used only where `Numbers` allows them, whatever the calling program has set. On CUDA, launching the small kernels of
+a network one by one takes longer than running them on small pictures, so the network is captured as one graph for each
+padded batch size.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ from dipp.errors import DippError
 from dipp.models.denoiser import Numbers
 
 Forward = Callable[[torch.Tensor, torch.Tensor, Numbers], torch.Tensor]
-"""(states, timestep or SNR as a tensor of one number, how exactly) → the network's output in fp32."""
+"""A function from states, a timestep or SNR as a tensor of one number, and a precision to the output in fp32."""
 
 MAX_GRAPHS = 16
-"""CUDA graphs that are kept at a time."""
+"""Largest number of CUDA graphs that are kept."""
 TENSOR_CORES = (8, 0)
-"""Compute capability from which on CUDA devices have TF32 products."""
+"""Lowest compute capability of CUDA devices with TF32 products."""
 
 
 def computed(call: Callable[[], torch.Tensor], device: torch.device, numbers: Numbers) -> torch.Tensor:
-    """What a call of a network gives, in fp32, computed as exactly as is asked for."""
+    """Return the output of a network's call, in fp32.
+
+    Args:
+        call: Calls the network.
+        device: Device of the network.
+        numbers: Precision of the computation.
+    """
     single = numbers is Numbers.SENSING
     exact = torch.backends.cudnn.flags(enabled=True, benchmark=single, deterministic=True, allow_tf32=single)
     half = torch.autocast(device.type, torch.bfloat16, enabled=numbers is Numbers.FAST, cache_enabled=False)
@@ -41,18 +48,21 @@ def computed(call: Callable[[], torch.Tensor], device: torch.device, numbers: Nu
 
 
 def ready(network: torch.nn.Module, device: torch.device, *, split: bool = True) -> torch.nn.Module:
-    """The network on a device, to predict and not to train.
+    """Return a network on a device, for predictions and not for training.
 
-    On tensor cores it has split convolutions (`tf32`), whose weights take four times the memory, unless `split` is
-    false.
+    Args:
+        network: The network, which is changed in place.
+        device: Where it shall run.
+        split: Whether to replace convolutions by split ones on tensor cores (`tf32`). Their weights take four times
+            the memory.
     """
-    placed: Any = network.eval().requires_grad_(False)
-    placed = placed.to(device, memory_format=torch.channels_last)
+    moved: Any = network.eval().requires_grad_(False)
+    moved = moved.to(device, memory_format=torch.channels_last)
     if split and device.type == "cuda" and torch.cuda.get_device_capability(device) >= TENSOR_CORES:
         from dipp.models.tf32 import with_split_convolutions
 
-        placed = with_split_convolutions(placed)
-    return placed  # type: ignore[no-any-return]
+        moved = with_split_convolutions(moved)
+    return moved  # type: ignore[no-any-return]
 
 
 def built(
@@ -63,19 +73,36 @@ def built(
     *,
     split: bool = True,
 ) -> torch.nn.Module:
-    """Make a network in fp32 from exactly the stored tensors: none may be missing, none left over."""
+    """Return a network in fp32 with exactly the stored tensors.
+
+    Args:
+        name: The model, for error messages.
+        make: Makes the network, with any weights.
+        tensors: Stored tensors by their names.
+        device: Where the network shall run.
+        split: Whether to use split convolutions on tensor cores (`ready`).
+
+    Raises:
+        DippError: A tensor is missing, left over or of another shape, or the config is invalid.
+    """
     try:
         with torch.device("meta"):  # draws no random weights: the caller's generator stays as it is
             network = make()
         network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()}, strict=True, assign=True)
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise DippError("model", f"weights and config of {name} do not make a network: {reason}") from None
+        raise DippError("model", f"{name} has weights and a config that do not make a network: {reason}") from None
     return ready(network, device, split=split)
 
 
 class Graphs:
-    """A network's CUDA graphs, by shape and precision; the least recently used one goes first."""
+    """The CUDA graphs of a network by shape and precision. At most `MAX_GRAPHS` of the most recently used are kept.
+
+    Args:
+        forward: Calls the network.
+        kind: Dtype of the number that the network takes.
+        device: Device of the network.
+    """
 
     def __init__(self, forward: Forward, kind: torch.dtype, device: torch.device) -> None:
         self.forward, self.kind, self.device = forward, kind, device
@@ -84,7 +111,7 @@ class Graphs:
         """Held while a graph runs: graphs share their memory, so only one may run at a time."""
 
     def __call__(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
-        """The output for a batch, through the graph of its padded shape."""
+        """Return the network's output for a batch, by the graph of its padded shape."""
         # A power of two: few graphs, and less than half of a batch is padding.
         shape = (1 << (len(x) - 1).bit_length(), *x.shape[1:])
         with self.running:
@@ -99,7 +126,7 @@ class Graphs:
 
 
 class _Graph:
-    """A network captured for one batch shape; rows beyond the batch are padding."""
+    """A network captured as a CUDA graph for one batch shape. Rows beyond the batch are padding."""
 
     def __init__(self, graphs: Graphs, shape: tuple[int, ...], numbers: Numbers, pool: Any) -> None:
         with torch.cuda.device(graphs.device):

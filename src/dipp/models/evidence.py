@@ -1,30 +1,32 @@
-"""Evidence: all that a denoiser is told about pictures before it predicts them. Everything here is public.
+"""Evidence: what is known about pictures before a denoiser predicts them. Everything here is public.
 
     state       y = x0 + noise/√precision, coordinate by coordinate
-    precision   the SNR of each pixel of y, from 0 (nothing is known) to `EXACT` (y is x0); one number says that
-                all are known alike
+    precision   the SNR of each pixel of y, from 0 (nothing is known) to `EXACT` (y is x0); a single number is the
+                SNR of all pixels
     estimate    a second view of x0, with errors of power 1/estimate_precision: from words, or from a coarser picture
-    answers     what came of comparing coordinates with predictions (`compared`), which a state alone blurs
+    answers     the outcomes of comparing coordinates with predictions (`compared`), which a state alone blurs
 
-**Merging.** The errors of an estimate are smooth where those of a state are white, and a network that takes both as
-planes of its own can use that. Any other network gets them as one state. If both errors are independent, of the powers
-that their precisions s and p say, the best linear combination is the precision-weighted mean, and precisions add:
+**Merging.** The errors of an estimate are smooth and those of a state are white, and a network that takes both as
+separate planes can use that. Any other network gets them merged into one state. If both errors are independent, with
+the powers 1/s and 1/p of their precisions, the best linear combination is the precision-weighted mean, and precisions
+add:
 
     y ← (s·y + p·e)/(s + p),      s ← s + p
 
-**Level.** A network scales its features by one SNR for the whole picture. For a map it is the SNR that leaves pixels of
-deviation d the same share of their variance as the map does on average, each estimated from its own value alone:
+**Level.** A network scales its features by one SNR for the whole picture, the level. Let pixels of deviation d be
+estimated from their own value alone. The level of a map of SNRs s is the SNR that leaves them the same share of their
+variance as the map leaves on average:
 
     1/(1 + level·d²) = mean of 1/(1 + s·d²)
 
-So it is s where all are known alike. Exactly known pixels leave nothing, so it is finite unless all of them are: with
-half of the pixels known and half of them unknown, it is 1/d².
+So the level is s if all pixels have the same s. An exactly known pixel leaves nothing, so the level is finite unless
+all pixels are exactly known. If half of them are exactly known and half are unknown, it is 1/d².
 
-**Answers.** Sensing asks of a coordinate whether it lies above or below its prediction. The state has the sum of all
-answers and predictions, in which the early ones fade. So a network may also be told what each coordinate was compared
-with when it was last asked, and the answer: its sign, times how closely answers follow residuals. Where a coordinate
-was never asked, the answer is 0, and it would be compared with the last prediction. Nothing of this is new knowledge:
-both follow from the same indices as the state, and a network without these planes does without.
+**Answers.** Sensing asks of a coordinate whether it lies above or below its prediction. The state is a sum over all
+answers and predictions, in which the early ones fade. So a network may also take, for each coordinate, the prediction
+that it was last compared with, and the answer: its sign, times how closely answers follow residuals. For a coordinate
+that was never asked, the answer is 0, and `compared` is the last prediction. These planes reveal nothing new, because
+they follow from the same indices as the state.
 """
 
 from __future__ import annotations
@@ -37,79 +39,80 @@ from dipp.core.arrays import Array, library
 from dipp.errors import DippError
 
 EXACT = math.inf
-"""Precision of a coordinate that is known exactly: a prediction gives it back as it is."""
+"""Precision of a coordinate that is known exactly, which predictions leave as it is."""
 LARGEST = 1e12
-"""Largest precision that enters a mean: the weights of exactly known coordinates must be finite."""
+"""Precision that stands for `EXACT` in means, whose weights must be finite."""
 USUAL, FALL, POWER = 0.2, 20.0, 0.7
-"""The mean squared error that predictions usually have, by SNR (`answered`): networks are trained with these."""
+"""Constants of the usual mean squared error of predictions by SNR (`answered`). Networks are trained with these."""
 DEVIATION = 0.5
 """Standard deviation d of pixel values in [−1, 1], by which levels are defined."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of a batch of pictures x0 in [−1, 1], in arrays of NumPy or in tensors.
+    """What is known of a batch of pictures x0 in [−1, 1], as NumPy arrays or tensors.
 
     Raises:
         DippError: A precision is a number below 0, or not a number.
     """
 
     state: Array
-    """y (N, C, H, W)."""
+    """The state y (N, C, H, W)."""
     precision: float | Array
     """SNR of all pixels, or a map of it that broadcasts to (N, 1, H, W); at least 0."""
     estimate: Array | None = None
-    """A second view of x0 (N, C, H, W); None if there is none."""
+    """A second view of x0 (N, C, H, W), or None."""
     estimate_precision: float | Array = 0.0
     """SNR of the estimate, at least 0: a number, or a map that broadcasts to (N, 1, H, W)."""
     compared: Array | None = None
     """What each coordinate was last compared with (N, C, H, W); None if nothing was asked."""
     answers: Array | None = None
-    """What came of it (N, C, H, W), from −1 to 1 (`answered`); None if nothing was asked."""
+    """Answers of these comparisons (N, C, H, W), from −1 to 1 (`answered`); None if nothing was asked."""
 
     def __post_init__(self) -> None:
         for precision in (self.precision, self.estimate_precision):
             if isinstance(precision, int | float) and not precision >= 0:
-                raise DippError("snr", f"a number from 0 on is needed, got {precision}")
+                raise DippError("snr", f"must be 0 or more, got {precision}")
 
     @property
     def merged(self) -> Evidence:
-        """The same with state and estimate as one state: their precision-weighted mean."""
+        """The evidence with state and estimate merged into one state, their precision-weighted mean."""
         if self.estimate is None:
             return self
         if isinstance(self.precision, int | float) and self.precision == 0:
             return Evidence(self.estimate, self.estimate_precision)
-        own, other = bounded(self.precision), bounded(self.estimate_precision)
-        share = other / (own + other + 1 / LARGEST)
-        return Evidence((1 - share) * self.state + share * self.estimate, own + other)
+        s, p = bounded(self.precision), bounded(self.estimate_precision)
+        share = p / (s + p + 1 / LARGEST)
+        return Evidence((1 - share) * self.state + share * self.estimate, s + p)
 
     @property
     def level(self) -> float:
-        """The one SNR that stands for the precision of the merged state."""
+        """The single SNR that stands for all precisions of the merged state, as this module defines it."""
         precision = self.merged.precision
         if isinstance(precision, int | float):
             return float(precision)
         return float(levels(precision.reshape(1, -1))[0])
 
     def part(self, images: slice, rows: slice, columns: slice) -> Evidence:
-        """Return what is known of some of the pictures, in some of their rows and columns."""
+        """Return the evidence of some of the pictures, in some of their rows and columns."""
 
         def cut(values: Array) -> Array:
             if values is None or isinstance(values, int | float):
                 return values
-            places = [
-                slice(None) if values.shape[axis] == 1 else own for axis, own in ((0, images), (2, rows), (3, columns))
+            parts = [
+                slice(None) if values.shape[axis] == 1 else part
+                for axis, part in ((0, images), (2, rows), (3, columns))
             ]
-            return values[places[0], :, places[1], places[2]]
+            return values[parts[0], :, parts[1], parts[2]]
 
         return replace(self, **{field.name: cut(getattr(self, field.name)) for field in fields(self)})
 
     def stacked(self, planes: Sequence[str], largest: float) -> Array:
-        """Return what a network takes of it as one array (N, K, H, W): its planes, one after the other.
+        """Return the planes that a network takes, stacked in one array (N, K, H, W).
 
         Args:
-            planes: Names of the network's planes; `inside` is not among what is stacked.
-            largest: Largest SNR that the network knows; larger precisions are taken for it.
+            planes: Names of the network's planes, from `config.CHANNELS`. `inside` is left out.
+            largest: Largest SNR that the network knows, which replaces larger precisions.
         """
         merged = self.merged
         state = merged.state
@@ -126,7 +129,7 @@ class Evidence:
         return library(state).concatenate(told, 1) if len(told) > 1 else state
 
     def restored(self, x_hat: Array) -> Array:
-        """Return a prediction with the exactly known coordinates put back."""
+        """Return a prediction (N, C, H, W) in which exactly known coordinates have their known values."""
         if isinstance(self.precision, int | float):
             return x_hat
         known, state = (_like(values, x_hat) for values in (self.precision, self.state))
@@ -134,12 +137,12 @@ class Evidence:
 
 
 def bounded(precision: Array, largest: float = LARGEST) -> Array:
-    """Return a precision, or a largest one in its place."""
+    """Return a precision, with values above `largest` replaced by it."""
     return min(precision, largest) if isinstance(precision, int | float) else precision.clip(max=largest)
 
 
 def answered(noise: Array, gain: float | Array, snr: float | Array) -> Array:
-    """Return the answers that a network is told after a step of sensing.
+    """Return the plane of answers that a network takes after a step of sensing.
 
     Args:
         noise: The step's noise z (N, C, H, W): ±1/√q at the touched share q of the coordinates, and 0 elsewhere.
@@ -147,7 +150,7 @@ def answered(noise: Array, gain: float | Array, snr: float | Array) -> Array:
         snr: SNR before the step.
 
     Returns:
-        √g·z·e, with the deviation e that residuals usually have at that SNR, e² = 0.2/(1 + 20·SNR)^0.7. So its size is
+        √g·z·e (N, C, H, W), with the usual deviation e of residuals at that SNR, e² = 0.2/(1 + 20·SNR)^0.7. Its size is
         about the correlation of the answers with the residuals.
     """
     deviation = (USUAL / (1 + FALL * snr) ** POWER) ** 0.5
@@ -155,21 +158,21 @@ def answered(noise: Array, gain: float | Array, snr: float | Array) -> Array:
 
 
 def levels(precision: Array) -> Array:
-    """Return the level of each of several maps of precision (N, …): a tensor (N,)."""
+    """Return the level (N,) of each of several maps of precision (N, …)."""
     power = bounded(precision) * DEVIATION**2
     left = 1 / (1 + power)
-    # One less the share that is left is taken as a mean of its own: at low SNRs a difference would have few digits.
-    told, rest = ((values.reshape(len(values), -1)).mean(1) for values in (power * left, left))
-    return told / rest / DEVIATION**2
+    # The mean of 1 − left is computed separately, because the difference 1 − rest would have few digits at low SNRs.
+    known, rest = ((values.reshape(len(values), -1)).mean(1) for values in (power * left, left))
+    return known / rest / DEVIATION**2
 
 
 def _map(precision: Array, other: Array) -> Array:
-    """Return a precision as a map of another array's shape."""
+    """Return a precision as a map of the shape of `other`."""
     if isinstance(precision, int | float):
         return library(other).full_like(other, precision)
     return library(other).broadcast_to(_like(precision, other), other.shape)
 
 
 def _like(values: Array, other: Array) -> Array:
-    """Return values of the type, and on the device, of another array of their library."""
+    """Return values with the dtype and the device of another array of the same library."""
     return values.astype(other.dtype, copy=False) if library(other).__name__ == "numpy" else values.to(other)

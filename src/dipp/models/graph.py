@@ -1,14 +1,14 @@
-"""The network for photographs as an ONNX graph: what ONNX Runtime runs on the CPU, and what is exported.
+"""The network for photographs as an ONNX graph, which ONNX Runtime runs on the CPU and which is exported.
 
     inputs   y (N, K, H, W), the stacked planes that the config names, of any height and width; snr (1,)
     output   x0 (N, 3, H, W), the expected picture, clamped to [−1, 1]
 
-It says in ONNX's operators what `network.Network.forward` says in PyTorch's, name by name; a test holds the two
-together. One order differs: ONNX folds pixels into channels with the colour last, PyTorch with the colour first, so the
-inputs of the first convolution change places.
+It writes in ONNX's operators what `network.Network.forward` computes in PyTorch, under the same names, and a test
+compares the two. One order differs: ONNX folds pixels into channels with the colour last, and PyTorch with the colour
+first, so the inputs of the first convolution are permuted.
 
-Weights that are numbers of half precision, as those of every stored network are, stay so in the graph, which halves it:
-ONNX Runtime turns them into the same fp32 numbers as it loads them.
+Weights whose values are numbers of half precision, as in every stored network, are stored in half precision, which
+halves the graph. ONNX Runtime converts them to the same fp32 numbers when it loads them.
 """
 
 from __future__ import annotations
@@ -23,40 +23,46 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from dipp.models.config import CHANNELS, COLOURS, FOLD, LARGEST_SNR, PRECISION_SCALE, SNR_RANGE, WAVES, Config
 
 OPSET = 18
+"""Version of ONNX's set of operators."""
 IR_VERSION = 9
-"""Version of the file that ONNX Runtime reads since its version 1.17."""
+"""Version of the ONNX file format, which ONNX Runtime reads since its version 1.17."""
 LEAST_HALVED = 256
-"""Numbers that a tensor must have to be stored in half precision."""
+"""Smallest number of elements of a tensor that is stored in half precision."""
 
 Array = NDArray[Any]
 
 
 class Build:
-    """Nodes and stored tensors, as they come."""
+    """A graph under construction: its nodes and stored tensors, in the order in which they are added.
+
+    Args:
+        config: Config of the network.
+        weights: Its weights by their names, fp32.
+    """
 
     def __init__(self, config: Config, weights: Mapping[str, Array]) -> None:
         self.config, self.weights = config, weights
         self.channels = {name: CHANNELS[name] for name in config.planes if name != "inside"}
-        """Channels of each plane of the input."""
+        """Number of channels of each plane of the input."""
         self.nodes: list[NodeProto] = []
         self.stored: list[TensorProto] = []
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operator with one output, and name that."""
+        """Add an operator with one output, and return the name of the output."""
         output = f"{operator}.{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
     def constant(self, values: Any, kind: type = np.float32) -> str:
-        """Store numbers, and name them."""
+        """Store a constant tensor, and return its name."""
         name = f"constant.{len(self.stored)}"
         self.stored.append(numpy_helper.from_array(np.asarray(values, kind), name))
         return name
 
     def weight(self, name: str, values: Array | None = None) -> str:
-        """Store a weight, in half precision where that is exact, and name it in fp32."""
+        """Store a weight, in half precision if that is exact, and return the name of its fp32 values."""
         values = self.weights[name] if values is None else values
-        with np.errstate(over="ignore"):  # one that is too large is not exact either
+        with np.errstate(over="ignore"):  # a value that is too large is not exact either
             half = values.astype(np.float16)
         if values.size < LEAST_HALVED or not np.array_equal(half.astype(np.float32), values):
             self.stored.append(numpy_helper.from_array(values, name))
@@ -65,7 +71,7 @@ class Build:
         return self.node("Cast", name, to=TensorProto.FLOAT)
 
     def network(self) -> None:
-        """`Network.forward`."""
+        """Add the nodes of the whole network, as `network.Network.forward`."""
         stride, one = self.config.stride, self.constant(1.0)
         snr = self.node("Min", "snr", self.constant(LARGEST_SNR))
         parts = self.parts()
@@ -85,7 +91,7 @@ class Build:
             deviation = self.constant(self.config.deviation)
             told += [self.node("Div", parts["compared"], deviation), parts["answer"]]
         planes = self.node("Concat", *told, axis=1)
-        # What is missing to a multiple of the stride; the remainder has the sign of the divisor, as in Python.
+        # Padding to a multiple of the stride. As in Python, the remainder has the sign of the divisor.
         sides = self.node("Concat", height, width, axis=0)
         missing = self.node("Mod", self.node("Neg", sides), self.constant([stride, stride], np.int64))
         pads = self.node("Concat", self.constant([0] * 6, np.int64), missing, axis=0)
@@ -97,7 +103,7 @@ class Build:
         self.nodes.append(clamped)
 
     def parts(self) -> dict[str, str]:
-        """The planes of the input, by their names."""
+        """Add a split of the input into its planes, and return their names in the graph by the planes' names."""
         if len(self.channels) == 1:
             return {"state": "y"}
         outputs = [f"y.{number}" for number in range(len(self.channels))]
@@ -106,7 +112,7 @@ class Build:
         return dict(zip(self.channels, outputs, strict=True))
 
     def conditioned(self, snr: str) -> tuple[str, str, str]:
-        """`Config.conditioned`."""
+        """Add the factors in, out and skip at an SNR, as `Config.conditioned`, and return their names."""
         deviation, one = self.config.deviation, self.constant(1.0)
         power = self.node("Add", one, self.node("Mul", snr, self.constant(deviation**2)))
         enter = self.node("Sqrt", self.node("Div", snr, power))
@@ -114,12 +120,12 @@ class Build:
         return enter, out, self.node("Sub", one, self.node("Div", one, power))
 
     def logarithm(self, snr: str) -> str:
-        """ln SNR, bounded as the waves are."""
+        """Add ln SNR, bounded to `SNR_RANGE`, and return its name."""
         low, high = (self.constant(end) for end in SNR_RANGE)
         return self.node("Log", self.node("Clip", snr, low, high))
 
     def correction(self, planes: str, snr: str) -> str:
-        """`Network.correction`."""
+        """Add the correction F, as `network.Network.correction`, and return its name."""
         level = self.node("Mul", self.logarithm(snr), self.constant(WAVES[None]))
         both = self.node("Concat", self.node("Sin", level), self.node("Cos", level), axis=1)
         embedding = self.silu(self.linear(both, "embed.0"))
@@ -142,7 +148,7 @@ class Build:
         return self.node("DepthToSpace", self.same(x, "leave"), blocksize=FOLD, mode="CRD")
 
     def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
-        """`Stage.forward`: blocks, each x + W₂·silu(a·(W₁·x) + b)."""
+        """Add the blocks x + W₂·silu(a·(W₁·x) + b) of a stage (`network.Stage`), and return the name of the output."""
         for number in range(blocks):
             block = f"{name}.{number}"
             flat = self.linear(embedding, f"{block}.modulation")
@@ -154,40 +160,44 @@ class Build:
         return x
 
     def halves(self, x: str) -> tuple[str, str]:
-        """The two halves of the channels."""
+        """Add a split of the channels into two halves, and return their names."""
         outputs = [f"Split.{len(self.nodes)}.{half}" for half in (0, 1)]
         self.nodes.append(helper.make_node("Split", [x], outputs, axis=1, num_outputs=2))
         return outputs[0], outputs[1]
 
     def silu(self, x: str) -> str:
-        """x·sigmoid(x)."""
+        """Add x·sigmoid(x), and return its name."""
         return self.node("Mul", x, self.node("Sigmoid", x))
 
     def linear(self, x: str, name: str) -> str:
-        """A linear layer."""
+        """Add the linear layer `name`, and return the name of its output."""
         return self.node("Gemm", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), transB=1)
 
     def same(self, x: str, name: str) -> str:
-        """A 3×3 convolution that keeps the size."""
+        """Add the 3×3 convolution `name`, which keeps the size, and return the name of its output."""
         return self.convolution(x, name, pads=[1] * 4)
 
     def convolution(self, x: str, name: str, **attributes: Any) -> str:
-        """A convolution with its bias."""
+        """Add the convolution `name` with its bias, and return the name of its output."""
         return self.node("Conv", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), **attributes)
 
 
 def graph(
     config: Config, weights: Mapping[str, Array], facts: Mapping[str, str], kind: type[Build] = Build
 ) -> ModelProto:
-    """The model of a network, by its config and its weights by their names; `facts` become its metadata.
+    """Return a network as an ONNX model.
 
-    `kind` says how convolutions are written.
+    Args:
+        config: Config of the network.
+        weights: Its weights by their names, fp32.
+        facts: Metadata of the model.
+        kind: Class that writes the nodes: `Build`, or `winograd_graph.WinogradBuild` for fewer multiplications.
     """
     build = kind(config, weights)
     build.network()
     sides = ["batch", COLOURS, "height", "width"]
     told = ["batch", sum(build.channels.values()), "height", "width"]
-    made = helper.make_graph(
+    onnx_graph = helper.make_graph(
         build.nodes,
         "PhotoNet",
         [
@@ -198,6 +208,6 @@ def graph(
         build.stored,
     )
     opset = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(made, producer_name="dipp", ir_version=IR_VERSION, opset_imports=opset)
+    model = helper.make_model(onnx_graph, producer_name="dipp", ir_version=IR_VERSION, opset_imports=opset)
     helper.set_model_props(model, dict(facts))
     return model

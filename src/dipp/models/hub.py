@@ -1,4 +1,4 @@
-"""Where denoisers come from: a folder, or a repository on the hub, with JSON configs and weights.
+"""Read models from folders, or from repositories on the Hugging Face hub, with JSON configs and weights.
 
 Weights must be safetensors: pickles can run code, and are never opened.
 """
@@ -25,9 +25,14 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def fetch(name: str, files: tuple[str, ...]) -> Path:
-    """The folder called `name`, or a local snapshot of the hub repository `name` with those of `files` that it has.
+    """Return the folder of a model; a hub repository is fetched first, or found in the local cache.
 
-    `embedded` is the denoiser that ships with dipp, unless there is a folder of that name.
+    Args:
+        name: A folder, `embedded` for the denoiser that ships with dipp, or a hub id.
+        files: Patterns of the files to fetch from a hub repository; files that it does not have are left out.
+
+    Raises:
+        DippError: There is no such folder, and no such repository can be fetched.
     """
     if (folder := Path(name)).is_dir():
         return folder
@@ -47,37 +52,61 @@ def fetch(name: str, files: tuple[str, ...]) -> Path:
             return Path(snapshot_download(name, allow_patterns=list(files), local_files_only=cached))
         except Exception as error:  # each transport raises exceptions of its own
             reasons.append(type(error).__name__)
-    raise DippError("model", f"{name} is no folder, not in the hub's cache, not to be fetched ({reasons[0]})")
+    raise DippError(
+        "model",
+        f"{name} is neither a folder nor in the hub's cache, and could not be fetched ({reasons[0]})",
+        "check the name and the network",
+    )
 
 
 def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
-    """The first of the relative paths `candidates` that a model's folder has; `name` is the model in error messages."""
+    """Return the first of several paths that exists in a model's folder.
+
+    Args:
+        name: The model, for error messages.
+        folder: The model's folder.
+        candidates: Paths relative to the folder.
+
+    Raises:
+        DippError: The folder has none of them.
+    """
     for candidate in candidates:
         if (folder / candidate).is_file():
             return Path(candidate)
     raise DippError(
-        "model", f"{name} has no {candidates[0]}", "one that `dipp train` wrote, or in diffusers' format, is needed"
+        "model", f"{name} has no {candidates[0]}", "name a model that `dipp train` wrote, or one in diffusers' format"
     )
 
 
 def read_json(name: str, path: Path) -> dict[str, Any]:
-    """The JSON object in a file of the model `name`."""
+    """Return the JSON object in a file of the model `name`, or raise if the file holds something else."""
     with contextlib.suppress(ValueError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict):
             return content
-    raise DippError("model", f"{path.name} of {name} is not a JSON object", "fetch the model again")
+    raise DippError("model", f"{name} has a {path.name} that is not a JSON object", "fetch the model again")
 
 
 def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
-    """The tensors in a file of the model `name`, by their names; the file is fetched first if it is on the hub."""
+    """Return the tensors in a file of a model, which is fetched first if the model is on the hub.
+
+    Args:
+        name: Folder or hub id of the model.
+        path: Path of the safetensors file, relative to the model's folder.
+
+    Returns:
+        Tensors in their stored dtypes, by their names.
+
+    Raises:
+        DippError: The file is missing or damaged.
+    """
     from safetensors.torch import load_file
 
     return _loaded(load_file, name, path)
 
 
 def read_arrays(name: str, path: Path) -> dict[str, NDArray[Any]]:
-    """The same as arrays of NumPy."""
+    """Return the tensors in a file of a model as NumPy arrays; otherwise as `read_tensors`."""
     from safetensors.numpy import load_file
 
     return _loaded(load_file, name, path)
@@ -89,9 +118,9 @@ def _loaded(load: Callable[[Path], dict[str, Any]], name: str, path: Path) -> di
     folder = fetch(name, (path.as_posix(),))
     if not (folder / path).is_file():
         pickles = ", ".join(p.name for p in (folder / path.parent).glob("*.bin"))
-        found = f"pickled weights only ({pickles}), which can run code" if pickles else "no safetensors weights"
-        raise DippError("model", f"{name} has {found}", f"{path.as_posix()} is needed")
+        weights = f"pickled weights only ({pickles}), which can run code" if pickles else "no safetensors weights"
+        raise DippError("model", f"{name} has {weights}", f"name a model with {path.as_posix()}")
     try:
         return load(folder / path)
     except (SafetensorError, TypeError, KeyError):  # NumPy has no bfloat16
-        raise DippError("model", f"{path.as_posix()} of {name} is damaged", "fetch the model again") from None
+        raise DippError("model", f"{name} has a damaged {path.as_posix()}", "fetch the model again") from None

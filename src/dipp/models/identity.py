@@ -1,18 +1,19 @@
-"""The identity of a denoiser: one SHA-256, by which a file names the network that it was made with.
+"""The identity of a denoiser: a SHA-256 by which an archive names the network that it was made with.
 
-Sender and receiver need the same network, and the SNRs, and hence ε, come from its scheduler config. The hash is over
+Sender and receiver need the same network, and the SNRs, and hence ε, come from its scheduler config. The hash covers
 these parts, each preceded by its length (u64le):
 
     "dipp/model/1"
-    the network config, then the scheduler config: JSON as written in the folder, less the keys that start
+    the network config, then the scheduler config: JSON as written in the folder, without the keys that start
         with an underscore (class name, library version, path), with sorted keys, no spaces, in ASCII
     for each tensor, sorted by name: its name, stored dtype ("float16"), shape ("3,128,3,3") and bytes
 
-A network of another class than diffusers' `UNet2DModel` has "dipp/model/2" in the place of the first part, and after it
-one more: its class name. So the same numbers in another architecture are another model.
+For a network of another class than diffusers' `UNet2DModel`, the first part is "dipp/model/2", and the class name
+follows it. So the same numbers in another architecture are another model.
 
-A latent model has "dipp/model/3" there, then the largest latent, the pipeline's list of its components, and for each of
-those its name, class, config and tensors, or the names and bytes of a tokenizer's files (`components.Pipeline`).
+For a latent model, the first part is "dipp/model/3". The largest latent and the pipeline's list of its components
+follow, and then for each component its name, class, config and tensors, or the names and bytes of a tokenizer's files
+(`components.Pipeline`).
 
 The identity depends on what is stored, and neither on a library's version nor on the folder's name. Saving a model
 again may add config keys or change the dtype, which makes it a different model.
@@ -28,14 +29,23 @@ from typing import Any
 from dipp.core.arrays import Array, host, library
 
 Add = Callable[[bytes | memoryview], None]
-"""Adds a part to a hash."""
+"""A function that adds one part to a hash."""
 
 FIRST = "UNet2DModel"
-"""The class of the networks that there were before any other."""
+"""Class of the networks whose hash does not cover their class name."""
 
 
 def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
-    """Hex SHA-256 of a denoiser, as the module's text defines it."""
+    """Return the identity of a denoiser on pixels, as this module defines it.
+
+    Args:
+        network: The network config.
+        scheduler: The scheduler config.
+        tensors: The stored weights by their names, as NumPy arrays or tensors, in their stored dtypes.
+
+    Returns:
+        A hex SHA-256.
+    """
     digest = hashlib.sha256()
 
     def add(part: bytes | memoryview) -> None:
@@ -52,21 +62,21 @@ def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: 
 
 
 def covered(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the identity covers of a config: all but the keys that start with an underscore.
+    """Return the part of a config that the identity covers: all keys but those that start with an underscore.
 
-    Networks are made from that alone. Libraries give such keys a meaning: by `_use_default_values`, for instance,
-    diffusers ignores what a config says of others.
+    Networks are made from that part alone, because libraries give the other keys a meaning. With
+    `_use_default_values`, for instance, diffusers ignores the values of other keys.
     """
     return {key: value for key, value in config.items() if not key.startswith("_")}
 
 
 def add_json(add: Add, config: Mapping[str, Any]) -> None:
-    """Add what is covered of a config."""
+    """Add to a hash the covered part of a config, as canonical JSON."""
     add(json.dumps(covered(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
 
 
 def add_tensors(add: Add, tensors: Mapping[str, Array]) -> None:
-    """Add name, dtype, shape and bytes of each tensor."""
+    """Add to a hash the name, dtype, shape and bytes of each tensor, sorted by name."""
     for name, tensor in sorted(tensors.items()):
         add(name.encode())
         add(str(tensor.dtype).removeprefix("torch.").encode())

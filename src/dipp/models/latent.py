@@ -1,18 +1,19 @@
-"""Latent diffusion models: pipelines in diffusers' format, of a VAE and a network that predicts its latents.
+"""Latent diffusion models: pipelines in diffusers' format with a VAE and a network that predicts its latents.
 
-| network | what it is told beside the state and t | for example |
+| network | conditions beside the state and t | for example |
 |---|---|---|
-| `UNet2DModel` | nothing | latent models without text |
+| `UNet2DModel` | none | latent models without text |
 | `UNet2DConditionModel` | a prompt | Stable Diffusion 1.5, 2.1 |
-| the same, of additional embedding `text_time` | a prompt of two text encoders, and the picture's size | SDXL |
-| `FluxTransformer2DModel` | a prompt of two text encoders | FLUX |
+| the same, with the embedding `text_time` | a prompt through two text encoders, and the picture's size | SDXL |
+| `FluxTransformer2DModel` | a prompt through two text encoders | FLUX |
 
-To chains such a model is a denoiser of pictures of latents (`core.latents`), with `ladder.Ladder.schedule` as its noise
-schedule. Around a chain stand two steps of its VAE: `LatentDenoiser.coded` makes eight-bit latents of private pixels,
-and `LatentDenoiser.picture` makes a picture of predicted latents.
+For a chain, such a model is a denoiser of pictures of latents (`core.latents`), and its noise schedule is
+`ladder.Ladder.schedule`. The VAE works before and after the chain: `LatentDenoiser.coded` computes eight-bit latents of
+private pixels, and `LatentDenoiser.picture` computes a picture from predicted latents.
 
-**Numbers.** Weights are computed with in fp32, whatever they are stored in, and in the coded steps so are products
-(`denoiser.Numbers`). The last prediction and the VAE's decoding, which nobody has to repeat, are bf16 on CUDA.
+**Numbers.** Weights are converted to fp32, whatever their stored dtype, and coded steps compute in fp32
+(`denoiser.Numbers`). The last prediction and the VAE's decoding, which no other machine has to reproduce, are bf16 on
+CUDA.
 """
 
 from __future__ import annotations
@@ -52,11 +53,22 @@ Pixels = NDArray[np.uint8]
 VAE_CLASS = "AutoencoderKL"
 COLOURS = 3
 LATENTS_PER_CALL = {"cpu": 1 << 12, "mps": 1 << 12, "cuda": 1 << 16}
-"""Latents in one call of the network, at most, by device: a picture of 512×512 has 4,096."""
+"""Largest number of latents in one call of the network, by device. A picture of 512×512 pixels has 4,096."""
 
 
 def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, place: Device) -> LatentDenoiser:
-    """Load a latent model; `config` is that of its network, already read from `config_path` in its folder."""
+    """Load a latent model.
+
+    Args:
+        name: Folder or hub id.
+        folder: Not used: the pipeline finds its folder by the name.
+        config: Config of the network.
+        config_path: Path of that config, relative to the model's folder.
+        place: Device.
+
+    Raises:
+        DippError: A component is missing, damaged, or of an unsupported kind.
+    """
     import torch
 
     del folder
@@ -86,15 +98,20 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, pla
 
 @dataclass(frozen=True, eq=False)
 class LatentDenoiser(Denoiser):
-    """A denoiser of eight-bit latents, with the VAE that makes them of a picture and a picture of them."""
+    """A denoiser of eight-bit latents, with the VAE that encodes pictures as latents and decodes them."""
 
     network: torch.nn.Module
+    """The network that predicts latents, on the device."""
     vae: Any
+    """The VAE, on the device."""
     told: Conditioning
-    """How the network is asked."""
+    """How to call the network."""
     ladder: Ladder
+    """Noise levels that the network was trained on."""
     schedule: NoiseSchedule
+    """Noise schedule of the coded signal."""
     latents: Latents = field()
+    """Shape of the latents of a picture."""
     identity: str
     """Hex SHA-256 over all components but the prompt (`components.Pipeline.identity`)."""
     channels: int
@@ -103,16 +120,17 @@ class LatentDenoiser(Denoiser):
     """Height and width of the latents that the network was trained on."""
     device: torch.device
     pipeline: Pipeline
-    """Where its text encoders are."""
+    """Folder of the model, from which text encoders are loaded."""
     prompt: str = ""
+    """Public text that conditions the network."""
     books: Books | None = None
 
     def prompted(self, prompt: str) -> LatentDenoiser:
-        """Return the model with another prompt, which must be public."""
+        """Return the model with another prompt, which must be public; raise if it takes none."""
         if prompt == self.prompt:
             return self
         if not self.told.parts and prompt:
-            raise DippError("prompt", "this model has no text encoder", "leave the prompt out")
+            raise DippError("prompt", "cannot be used, because the model has no text encoder", "leave the prompt out")
         require_prompt(prompt)
         return replace(self, prompt=prompt)
 
@@ -127,7 +145,9 @@ class LatentDenoiser(Denoiser):
             raise
         except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise DippError("model", f"components of {self.pipeline.name} do not run together: {reason}") from None
+            raise DippError(
+                "model", f"{self.pipeline.name} has components that do not run together: {reason}"
+            ) from None
 
     def require_size(self, picture: Geometry) -> None:
         """Raise if a picture is too large once it is padded to whole latents."""
@@ -135,8 +155,8 @@ class LatentDenoiser(Denoiser):
         if height * width > MAX_PICTURE:
             raise DippError(
                 "image",
-                f"{picture.height}×{picture.width} is {height}×{width} in whole latents, and at most "
-                f"{MAX_PICTURE >> 20} megapixels are needed",
+                f"of {picture.height}×{picture.width} takes {height}×{width} in whole latents, more than "
+                f"{MAX_PICTURE >> 20} megapixels",
                 "cut it into parts",
             )
 
@@ -145,11 +165,11 @@ class LatentDenoiser(Denoiser):
         return self._x0(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
-        """Return û of the merged state, by the timestep whose SNR is nearest to the evidence's level."""
+        """Return û of the merged state (N, c, h, w), at the timestep whose SNR is nearest to the evidence's level."""
         t = self.schedule.nearest(evidence.level)
         x_t = self.schedule.gamma(t) * evidence.merged.state
-        found: torch.Tensor = evidence.restored(self._x0(x_t, t, numbers))
-        return found
+        x_hat: torch.Tensor = evidence.restored(self._x0(x_t, t, numbers))
+        return x_hat
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         import torch
@@ -163,9 +183,9 @@ class LatentDenoiser(Denoiser):
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
-            raise DippError("x_t", f"a batch (N, {self.channels}, h, w) of latents is needed, got shape {shape}")
+            raise DippError("x_t", f"must be a batch (N, {self.channels}, h, w) of latents, got shape {shape}")
         if math.prod(shape[2:]) * self.latents.factor**2 > MAX_PICTURE:
-            raise DippError("image", f"its {shape[2]}×{shape[3]} latents are too many for a network")
+            raise DippError("image", f"has {shape[2]}×{shape[3]} latents, too many for a network", "cut it into parts")
 
     def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
         from dipp.models.engine import computed
@@ -176,22 +196,22 @@ class LatentDenoiser(Denoiser):
 
     @functools.cached_property
     def _conditions(self) -> Conditions:
-        """What the network is told of the prompt."""
+        """Conditions of the network for the prompt."""
         import torch
 
         with torch.inference_mode():
             return self.told.told(self.pipeline, self.prompt, self.device)
 
     def coded(self, pixels: Any) -> Any:
-        """Return eight-bit latents (N, h, w, c) of pixels (N, H, W, 3): private, as the pixels are.
+        """Return eight-bit latents (N, h, w, c) of pixels (N, H, W, 3), which are as private as the pixels.
 
-        This is the mode of the VAE's posterior, which has no randomness. It cannot fail on any picture: a latent that
-        is not finite counts as 0, and one beyond ±R as ±R.
+        A latent is the mode of the VAE's posterior, which has no randomness. No picture makes this fail: a latent that
+        is not finite counts as 0, and a latent beyond ±R as ±R.
         """
         import torch
 
         with torch.inference_mode():
-            return np.concatenate([self._coded(torch.from_numpy(one)) for one in pixels])
+            return np.concatenate([self._coded(torch.from_numpy(picture)) for picture in pixels])
 
     def _coded(self, pixels: torch.Tensor) -> Pixels:
         import torch
@@ -203,33 +223,33 @@ class LatentDenoiser(Denoiser):
         x = to_signal(pixels.to(self.device, torch.float32)).permute(2, 0, 1)[None]
         edges = (0, width - geometry.width, 0, height - geometry.height)
         x = torch.nn.functional.pad(x, edges, mode="replicate")
-        found = computed(lambda: self.vae.encode(x).latent_dist.mode(), self.device, Numbers.EXACT)
-        own = self.vae.config
-        signal = (found - (own.shift_factor or 0.0)) * (own.scaling_factor / REACH)
+        z = computed(lambda: self.vae.encode(x).latent_dist.mode(), self.device, Numbers.EXACT)
+        config = self.vae.config
+        signal = (z - (config.shift_factor or 0.0)) * (config.scaling_factor / REACH)
         signal = signal.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         coded: Pixels = to_levels(signal).permute(0, 2, 3, 1).cpu().numpy().astype(np.uint8)
         return coded
 
     def picture(self, x: torch.Tensor, geometry: Geometry) -> torch.Tensor:
-        """Return pictures (N, 3, H, W) around [−1, 1] of signals û (N, c, h, w), without the padding."""
+        """Return the pictures (N, 3, H, W) of signals û (N, c, h, w): values around [−1, 1], without the padding."""
         import torch
 
         from dipp.models.engine import computed
 
         numbers = Numbers.FAST if self.device.type == "cuda" else Numbers.EXACT
-        own = self.vae.config
-        z = x.nan_to_num(nan=0.0) * (REACH / own.scaling_factor) + (own.shift_factor or 0.0)
+        config = self.vae.config
+        z = x.nan_to_num(nan=0.0) * (REACH / config.scaling_factor) + (config.shift_factor or 0.0)
         with torch.inference_mode():
-            decoded = [computed(functools.partial(self._decoded, one[None]), self.device, numbers) for one in z]
+            decoded = [computed(functools.partial(self._decoded, latent[None]), self.device, numbers) for latent in z]
         return torch.cat(decoded)[:, :, : geometry.height, : geometry.width].clone()
 
     def _decoded(self, z: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.vae.decode(z, return_dict=False)[0]
-        return found
+        picture: torch.Tensor = self.vae.decode(z, return_dict=False)[0]
+        return picture
 
 
 def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told: Conditioning) -> Latents:
-    """Return the shape of the latents, or raise if VAE and network do not fit."""
+    """Return the shape of a model's latents, or raise if its VAE is unsupported or does not fit the network."""
     channels, outside = vae.get("latent_channels"), {vae.get("in_channels"), vae.get("out_channels")}
     blocks = vae.get("block_out_channels")
     scaling, shift = vae.get("scaling_factor", 1.0), vae.get("shift_factor") or 0.0
@@ -246,18 +266,18 @@ def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told
     }
     for reason, refused in refusals.items():
         if refused:
-            raise DippError("model", f"{name} {reason}", f"an {VAE_CLASS} of RGB pictures is needed")
+            raise DippError("model", f"{name} {reason}", f"name a model with an {VAE_CLASS} of RGB pictures")
     if not (isinstance(channels, int) and isinstance(blocks, list)) or {inputs, outputs} != {channels * told.packs**2}:
         raise DippError(
             "model",
             f"{name} maps {inputs} channels to {outputs}, and its VAE has {channels}",
-            "a model that generates whole pictures is needed",
+            "name a model that generates whole pictures",
         )
     return Latents(2 ** (len(blocks) - 1), channels, told.multiple)
 
 
 def _size(name: str, network: Mapping[str, Any], vae: Mapping[str, Any], latents: Latents) -> tuple[int, int]:
-    """Return height and width of the latents that a network was trained on, as its config or its VAE's says."""
+    """Return height and width of the latents that a network was trained on, by its config or that of its VAE."""
     size, pixels = network.get("sample_size"), 1
     if size is None:
         size, pixels = vae.get("sample_size", 512), latents.factor
@@ -266,7 +286,7 @@ def _size(name: str, network: Mapping[str, Any], vae: Mapping[str, Any], latents
         isinstance(sides, list) and len(sides) == 2 and all(type(side) is int and side >= pixels for side in sides)
     ):
         raise DippError(
-            "model", f"the sample_size of {name} must be one or two whole numbers from {pixels}, got {size!r:.40}"
+            "model", f"{name} must have one or two whole numbers from {pixels} as its sample_size, got {size!r:.40}"
         )
     return sides[0] // pixels, sides[1] // pixels
 
@@ -291,5 +311,5 @@ def _vae(name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor],
 
     from dipp.models.engine import built
 
-    made: Any = AutoencoderKL
-    return built(name, lambda: made.from_config(covered(config)), renamed(tensors), device, split=False)
+    kind: Any = AutoencoderKL
+    return built(name, lambda: kind.from_config(covered(config)), renamed(tensors), device, split=False)

@@ -1,10 +1,10 @@
-"""Prompts: what the text encoders of a latent model make of a public text, which its network is told.
+"""Prompts: encode a public text by the text encoders of a latent model, as conditions for its network.
 
-The text is empty by default. A text that describes a private picture tells about it: a prompt must be public, and files
-record it. Text encoders run once for each prompt, in fp32, and are dropped again.
+The text is empty by default. A text that describes a private picture reveals something about it, so a prompt must be
+public, and files record it. Text encoders run once for each prompt, in fp32, and are then dropped.
 
-transformers reads more files than the identity of a model covers, and follows names in configs to others. So it is
-given a folder that has the covered files alone (`_covered`).
+The library transformers reads more files than the identity of a model covers, and follows names in configs to further
+files. So it is given a folder that has the covered files alone (`_covered`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     import torch
 
 VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("spiece.model",))
-"""Files of a tokenizer, and one group of them is needed: without any, transformers makes an empty vocabulary."""
+"""Groups of files with a tokenizer's vocabulary. One is required: without, transformers makes an empty vocabulary."""
 ADAPTER = "adapter_config.json"
-"""File by which transformers knows that weights beside the text encoder's own are to be added."""
+"""File that makes transformers add further weights to those of a text encoder."""
 ELSEWHERE = ("configuration_files", "fast_tokenizer_files")
-"""Keys of configs by which transformers loads other files, which no identity covers."""
+"""Keys of configs that make transformers load further files, which no identity covers."""
 T5_TOKENS = 512
-"""Tokens that FLUX is told of a prompt."""
+"""Number of tokens of a prompt that FLUX reads."""
 
 
 def last_states(pipeline: Pipeline, prompt: str, device: torch.device) -> torch.Tensor:
-    """Return the last hidden states of CLIP's text encoder, 1 × tokens × dimensions: Stable Diffusion 1 and 2."""
+    """Return the conditions of Stable Diffusion 1 and 2: the last hidden states of CLIP, (1, tokens, dimensions)."""
     states: torch.Tensor = _clip(pipeline, "", prompt, device, "CLIPTextModel").last_hidden_state
     return states
 
 
 def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the states before the last layer of both text encoders, and the second's pooled output: XL."""
+    """Return the conditions of SDXL: states before the last layer of both encoders, and the second's pooled output."""
     first = _clip(pipeline, "", prompt, device, "CLIPTextModel")
     second = _clip(pipeline, "_2", prompt, device, "CLIPTextModelWithProjection")
     import torch
@@ -50,10 +50,10 @@ def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tupl
 
 
 def pooled_and_t5(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return CLIP's pooled output, which reads the beginning of a long prompt alone, and the states of T5: FLUX."""
+    """Return the conditions of FLUX: CLIP's pooled output, of the beginning of a long prompt, and the states of T5."""
     pooled = _clip(pipeline, "", prompt, device, "CLIPTextModel", whole=False).pooler_output
-    found = _encoded(pipeline, "_2", prompt, device, "T5EncoderModel", "T5TokenizerFast", T5_TOKENS)
-    return pooled, found.last_hidden_state
+    encoded = _encoded(pipeline, "_2", prompt, device, "T5EncoderModel", "T5TokenizerFast", T5_TOKENS)
+    return pooled, encoded.last_hidden_state
 
 
 def _clip(pipeline: Pipeline, which: str, prompt: str, device: torch.device, kind: str, *, whole: bool = True) -> Any:
@@ -71,18 +71,18 @@ def _encoded(
     *,
     whole: bool = True,
 ) -> Any:
-    """Return the output of one text encoder for a prompt, padded to `length` tokens or the tokenizer's own number.
+    """Return the output of one text encoder for a prompt, padded to `length` tokens or to the tokenizer's own number.
 
     Raises:
-        DippError: A component is broken, or the prompt has more tokens and is needed as a whole. A prompt that was cut
-            would be recorded with words that the network never read.
+        DippError: A component is broken, or the prompt is too long and `whole` is true. A prompt that was cut would be
+            recorded with words that the network never read.
     """
     try:
         import transformers
     except ImportError:
         raise DippError(
             "model",
-            f"{pipeline.name} has text encoders, which need transformers",
+            f"{pipeline.name} has text encoders, which need the package transformers",
             'in a checkout of dipp, pip install ".[latent]"',
         ) from None
     from dipp.models.denoiser import Numbers
@@ -95,46 +95,44 @@ def _encoded(
             count = len(tokenizer(prompt).input_ids)
             given = tokenizer(prompt, padding="max_length", max_length=most, truncation=True, return_tensors="pt")
     if whole and count > most:
-        raise DippError("prompt", f"{pipeline.name} reads {most} tokens at most, got {count}", "shorten it")
+        raise DippError("prompt", f"has {count} tokens, and {pipeline.name} reads at most {most}", "shorten it")
     if int(given.input_ids.max()) >= model.config.vocab_size:
         raise DippError(
-            "model", f"tokenizer{which} of {pipeline.name} is not that of its text encoder", "fetch it again"
+            "model", f"{pipeline.name} has a tokenizer{which} that does not fit its text encoder", "fetch it again"
         )
     model = model.eval().requires_grad_(False).to(device)
-    found: list[Any] = []
+    outputs: list[Any] = []
 
     def call() -> torch.Tensor:
-        found.append(model(given.input_ids.to(device), output_hidden_states=True, return_dict=True))
-        states: torch.Tensor = found[0].last_hidden_state
+        outputs.append(model(given.input_ids.to(device), output_hidden_states=True, return_dict=True))
+        states: torch.Tensor = outputs[0].last_hidden_state
         return states
 
     computed(call, device, Numbers.EXACT)
-    return found[0]
+    return outputs[0]
 
 
 def _both(pipeline: Pipeline, which: str, tokens: Any, kind: Any) -> tuple[Any, Any]:
-    """Return tokenizer and text encoder, the latter from exactly its stored weights, in fp32."""
+    """Return the tokenizer and the text encoder of a pipeline; the encoder has exactly its stored weights, in fp32."""
     import torch
 
     names = {path.name for path in pipeline.files(f"tokenizer{which}")}
     if not any(names.issuperset(files) for files in VOCABULARIES):
-        raise DippError("model", f"tokenizer{which} of {pipeline.name} has no vocabulary", "fetch the model again")
-    if (pipeline.folder / f"text_encoder{which}" / ADAPTER).exists():  # nothing of it is loaded here
-        raise DippError("model", f"text_encoder{which} of {pipeline.name} has an adapter", "merge it into the weights")
+        raise DippError("model", f"{pipeline.name} has no vocabulary in tokenizer{which}", "fetch the model again")
+    if (pipeline.folder / f"text_encoder{which}" / ADAPTER).exists():  # no adapter is loaded here
+        raise DippError("model", f"{pipeline.name} has an adapter in text_encoder{which}", "merge it into the weights")
     tokenizer = _loaded(pipeline, f"tokenizer{which}", tokens, {})
     options = {"use_safetensors": True, "output_loading_info": True, "dtype": torch.float32}
     options |= {"attn_implementation": "eager"}  # a config may name another, which is fetched and run
     model, facts = _loaded(pipeline, f"text_encoder{which}", kind, options)
     if facts["missing_keys"] or facts["mismatched_keys"]:
-        raise DippError(
-            "model", f"weights of text_encoder{which} of {pipeline.name} are missing", "fetch the model again"
-        )
+        raise DippError("model", f"{pipeline.name} lacks weights of text_encoder{which}", "fetch the model again")
     return tokenizer, model
 
 
 @contextlib.contextmanager
 def _quiet(logging: Any) -> Iterator[None]:
-    """Let transformers draw no progress bar, and not warn of weights that a text encoder does not use."""
+    """Keep transformers from drawing progress bars and from warning of weights that a text encoder does not use."""
     shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
@@ -147,37 +145,37 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 def _loaded(pipeline: Pipeline, part: str, kind: Any, options: dict[str, Any]) -> Any:
-    """Load a component that transformers wrote, from what the identity covers alone and without running code of it."""
+    """Load a component by transformers, from the files that the identity covers, without running code of the model."""
     with _covered(pipeline, part) as folder, _refusing(pipeline, part):
         return kind.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
 
 
 @contextlib.contextmanager
 def _covered(pipeline: Pipeline, part: str) -> Iterator[Path]:
-    """Make a folder with what the identity covers of a component: links to its files, and its config."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    """Make a temporary folder with the part of a component that the identity covers: links to files, and its config."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         for path in pipeline.files(part):
             (folder / path.name).symlink_to(path.resolve())
-        own = folder / TOKENIZER_CONFIG
+        config_file = folder / TOKENIZER_CONFIG
         if not part.startswith("tokenizer"):
-            own = folder / "config.json"
-            own.write_text(json.dumps(covered(pipeline.config(part))), encoding="utf-8")
-        config = hub.read_json(pipeline.name, own) if own.exists() else {}
+            config_file = folder / "config.json"
+            config_file.write_text(json.dumps(covered(pipeline.config(part))), encoding="utf-8")
+        config = hub.read_json(pipeline.name, config_file) if config_file.exists() else {}
         if others := [key for key in ELSEWHERE if key in config]:
             raise DippError(
                 "model",
-                f"{own.name} in {part} of {pipeline.name} has {others[0]}, which names other files",
-                "take it out",
+                f"{pipeline.name} has {others[0]}, which names other files, in {config_file.name} of {part}",
+                "remove that key",
             )
         yield folder
 
 
 @contextlib.contextmanager
 def _refusing(pipeline: Pipeline, part: str) -> Iterator[None]:
-    """Raise in one line if a component fails: transformers and its libraries raise exceptions of many classes."""
+    """Turn any exception of transformers or its libraries, which have many classes, into a `DippError` of one line."""
     try:
         yield
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
-        raise DippError("model", f"{part} of {pipeline.name} cannot be loaded: {reason}") from None
+        raise DippError("model", f"{pipeline.name} has a {part} that cannot be loaded: {reason}") from None

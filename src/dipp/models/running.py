@@ -1,4 +1,4 @@
-"""What denoisers with a network of PyTorch share: checked batches, calls of bounded size, graphs on CUDA."""
+"""Code that denoisers with a single network share: checked batches, calls of bounded size, graphs on CUDA."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ if TYPE_CHECKING:
 
 
 def threads() -> int:
-    """Return how many threads a network may have on the CPU: those of PyTorch if it is loaded, or one for each core.
+    """Return the number of threads that a network may use on the CPU.
 
-    The environment variable OMP_NUM_THREADS says otherwise, as it does for PyTorch.
+    It is PyTorch's number if PyTorch is loaded, otherwise that of the environment variable OMP_NUM_THREADS, and by
+    default the number of cores.
     """
     if "torch" in sys.modules:
         return int(sys.modules["torch"].get_num_threads())
-    own = os.environ.get("OMP_NUM_THREADS", "")
-    if own.isdigit() and int(own):
-        return int(own)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdigit() and int(wanted):
+        return int(wanted)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_calls(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, pixels: int) -> torch.Tensor:
-    """Return the predictions for a batch (N, C, H, W), in calls of at most `pixels` pixels, or of one picture."""
+    """Return the predictions for a batch, in several calls.
+
+    Args:
+        predict: Function from a part of the batch to its predictions.
+        x: Batch (N, C, H, W).
+        pixels: Largest number of pixels in one call; a larger picture has a call of its own.
+    """
     import torch
 
     size = max(1, pixels // math.prod(x.shape[2:]))
@@ -50,17 +57,20 @@ class NetworkDenoiser(Denoiser):
     """A network that takes a batch of states and one number, with a noise schedule."""
 
     schedule: NoiseSchedule
+    """Noise levels by timestep."""
     identity: str
     """Hex SHA-256 over weights, network config and scheduler config (`models.identity`)."""
     device: torch.device | Device
+    """Where the network runs."""
     books: Books | None = field(default=None, kw_only=True)
+    """The public words of the model; None if it has none."""
 
     number: ClassVar[type[int] | type[float]]
-    """Type of the number that the network takes beside the states: an `int` timestep, or a `float` SNR."""
+    """Type of the number that the network takes beside states: `int` for a timestep, `float` for an SNR."""
     pixels_per_call: ClassVar[Mapping[str, int]]
-    """Pixels of the pictures that go through the network together, by device; a larger picture goes alone."""
+    """Largest number of pixels in one call of the network, by device; a larger picture has a call of its own."""
     graph_pixels: ClassVar[float] = math.inf
-    """Pixels of the largest picture that goes through a graph on CUDA."""
+    """Largest number of pixels of pictures for which CUDA graphs are used."""
 
     @abstractmethod
     def _module(self) -> Any:
@@ -78,7 +88,7 @@ class NetworkDenoiser(Denoiser):
         return computed(lambda: cls._output(network, x, number), x.device, numbers)
 
     def _batch(self, x: torch.Tensor) -> torch.Tensor:
-        """Return a batch (N, C, H, W) on the device, in fp32; raise if it has another shape."""
+        """Return a batch on the device, in fp32; raise if it is not of shape (N, C, H, W)."""
         self._check_shape(tuple(x.shape))
         return self._moved(x)
 
@@ -90,10 +100,10 @@ class NetworkDenoiser(Denoiser):
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 4 or not all(shape) or shape[1] != self.channels:
-            raise DippError("x_t", f"a batch (N, {self.channels}, H, W) is needed, got shape {shape}")
+            raise DippError("x_t", f"must be a batch (N, {self.channels}, H, W), got shape {shape}")
 
     def _in_calls(self, predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        """Return the predictions for a batch, in as many calls as the memory asks for."""
+        """Return the predictions for a batch, in calls of bounded size."""
         return in_calls(predict, x, self.pixels_per_call[self.device.type])
 
     def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
@@ -112,6 +122,6 @@ class NetworkDenoiser(Denoiser):
 
         from dipp.models.engine import Graphs
 
-        # It holds the network and not the denoiser, which would keep itself alive by it.
+        # It holds the network and not the denoiser, which otherwise would hold itself alive.
         forward, kind = functools.partial(self._forward, self._module()), torch.tensor([self.number()]).dtype
         return Graphs(forward, kind, torch.device(self.device))

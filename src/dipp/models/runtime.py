@@ -1,7 +1,7 @@
-"""A network for photographs on the CPU, by ONNX Runtime: PyTorch's fp32 numbers to rounding, in less of its time.
+"""Run a network for photographs on the CPU by ONNX Runtime: in fp32 as PyTorch, to rounding, but faster.
 
-A session has threads of its own, which a forked process does not inherit: there the session would wait for them for
-ever, even to end. So sessions end before a fork, and both processes begin new ones when they need them.
+A session has threads of its own, which a forked process does not inherit: a session there would wait for them for ever,
+even to end. So sessions are ended before a fork, and both processes begin new ones when they need them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,26 @@ from dipp.models.running import threads
 
 Floats = NDArray[np.float32]
 
-_every: weakref.WeakSet[Runtime] = weakref.WeakSet()
+_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+"""All runtimes of this process, whose sessions are ended before a fork."""
 
 
 class Runtime:
-    """A network in ONNX Runtime, with as many threads as a network may have at the time of a call."""
+    """A network in ONNX Runtime, which uses `running.threads()` threads in each call.
+
+    Args:
+        config: Config of the network.
+        weights: Its weights by their names, fp32.
+    """
 
     def __init__(self, config: Config, weights: Mapping[str, Floats]) -> None:
         self.content = graph(config, weights, {}).SerializeToString()
         self.sessions: dict[int, onnxruntime.InferenceSession] = {}
-        """By their number of threads; it takes tens of milliseconds to begin one."""
-        _every.add(self)
+        """Sessions by their number of threads, kept because beginning one takes tens of milliseconds."""
+        _runtimes.add(self)
 
     def __call__(self, told: Floats, snr: float) -> Floats:
-        """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
+        """Return x̂0 (N, 3, H, W), clamped to [−1, 1], of stacked planes (N, K, H, W) at one SNR."""
         count = threads()
         session = self.sessions.get(count)
         if session is None:
@@ -45,15 +51,15 @@ class Runtime:
     def _session(self, count: int) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = count
-        # As OpenMP's (`dipp`): with other work on the cores, threads that spin cost more than they save.
+        # As OpenMP's threads (`dipp`), they do not spin: with other work on the cores that costs more than it saves.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.enable_mem_pattern = False  # plans of memory for every size of pictures would add up
+        options.enable_mem_pattern = False  # a memory plan is kept for every size of pictures, and they would add up
         return onnxruntime.InferenceSession(self.content, options, providers=["CPUExecutionProvider"])
 
 
 def _end_sessions() -> None:
-    for runtime in list(_every):
-        runtime.sessions.clear()  # one that is running, in another thread, ends after its call
+    for runtime in list(_runtimes):
+        runtime.sessions.clear()  # a session that is running in another thread ends after its call
 
 
 os.register_at_fork(before=_end_sessions)

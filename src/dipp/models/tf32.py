@@ -1,13 +1,13 @@
 """Convolutions with the accuracy of fp32 at the speed of TF32 tensor cores, for the network inside the coded steps.
 
-A tensor core multiplies numbers of 11 significant bits exactly and adds in fp32. So every fp32 number v is cut into
-h + l, h being v rounded to 11 bits, and
+A tensor core multiplies numbers of 11 significant bits exactly, and adds in fp32. So every fp32 number v is split into
+h + l, with h = v rounded to 11 bits, and
 
     x·w = h_x·h_w + l_x·h_w + h_x·l_w + l_x·l_w
 
-where the last product is below 2^−22 of the first and left out. The tensor core rounds l to 11 bits in its turn, which
-causes an error of the same size. So three products suffice, in one convolution with three times the channels:
-(h_x, l_x, h_x) with (h_w, h_w, l_w).
+The last product is below 2^−22 of the first, and is left out. The tensor core also rounds l to 11 bits, which causes an
+error of the same size. So three products suffice, in one convolution with three times the channels: (h_x, l_x, h_x)
+with (h_w, h_w, l_w).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 TILE = 1024
+"""Elements that one program of the kernel splits."""
 HALF_UNIT, KEPT = 0x1000, -0x2000
 """Half a unit of the 11th significant bit, and a mask of that bit and all above it, for a 32-bit float seen as an
 integer."""
@@ -25,7 +26,11 @@ _HALF_UNIT, _KEPT = tl.constexpr(HALF_UNIT), tl.constexpr(KEPT)
 
 
 class SplitConv2d(torch.nn.Module):
-    """A convolution by three TF32 products; where less than fp32 is asked for, bf16 or plain TF32, the plain one."""
+    """A convolution by three TF32 products. Under bf16 autocast, or where TF32 is allowed, it is the plain one.
+
+    Args:
+        plain: The convolution that it replaces.
+    """
 
     def __init__(self, plain: torch.nn.Conv2d) -> None:
         super().__init__()
@@ -35,7 +40,7 @@ class SplitConv2d(torch.nn.Module):
         self.register_buffer("parts", parts.contiguous(memory_format=torch.channels_last), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The convolution of x (N, C, H, W)."""
+        """Return the convolution of x (N, C, H, W)."""
         plain = self.plain
         if torch.is_autocast_enabled(x.device.type) or torch.backends.cudnn.allow_tf32:
             return plain(x)  # type: ignore[no-any-return]
@@ -56,12 +61,12 @@ def with_split_convolutions(network: torch.nn.Module) -> torch.nn.Module:
 
 
 def rounded(values: torch.Tensor) -> torch.Tensor:
-    """Values rounded to 11 significant bits, halves away from zero."""
+    """Return fp32 values rounded to 11 significant bits, halves away from zero."""
     return ((values.view(torch.int32) + HALF_UNIT) & KEPT).view(torch.float32)
 
 
 def split(x: torch.Tensor) -> torch.Tensor:
-    """The channels (h, l, h) of x (N, C, H, W), in channels_last format."""
+    """Return the channels (h, l, h) of x (N, C, H, W) as (N, 3C, H, W), in channels_last format."""
     x = x.contiguous(memory_format=torch.channels_last)
     count, channels, height, width = x.shape
     out = x.new_empty((count, 3 * channels, height, width)).contiguous(memory_format=torch.channels_last)

@@ -1,10 +1,10 @@
 """Large pictures in bounded memory: a convolutional network on tiles, with the output of the whole picture.
 
-An output depends on the inputs within the network's margin alone. So a tile is cut out with that margin around it, as
-far as the picture goes, and the margin of the output is thrown away: what is left is what the network gives on the
-whole picture, to float rounding, and no seam is there to show. Tiles start at multiples of the stride, so that the
-network's cells fall on the same pixels, and where a tile touches the picture's border it is continued there just as the
-whole picture is. The tiles of a picture are as equal as the stride allows.
+An output depends only on the inputs within the network's margin. So each tile is cut out with that margin around it, as
+far as the picture goes, and the margin of its output is thrown away. The rest is the network's output on the whole
+picture, to float rounding, so no seam shows. Tiles start at multiples of the stride, so that the network's cells fall
+on the same pixels. At the picture's border a tile is padded as the whole picture is. The tiles of a picture are as
+equal in size as the stride allows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from dipp.models import watch
 def tiled(
     predict: Callable[[slice, slice], Array], size: tuple[int, int], stride: int, margin: int, side: int
 ) -> Array:
-    """Predictions for pictures of a size, in tiles of at most `side` pixels a side.
+    """Return predictions (N, C, H, W) for pictures, computed in tiles.
 
-    `predict` is the network on some rows and columns of the pictures. `stride` divides `margin` and `side`.
+    Args:
+        predict: Function from rows and columns of the pictures to their predictions (N, C, h, w).
+        size: Height and width of the pictures.
+        stride: Number of pixels that one position at the network's coarsest scale covers.
+        margin: Number of pixels around a tile that its output depends on, a multiple of the stride.
+        side: Largest side of a tile without its margin, in pixels, a multiple of the stride.
     """
     height, width = size
     if height <= side + margin and width <= side + margin:  # margins would cost more than they save
-        found = predict(slice(0, height), slice(0, width))
-        watch.predicted(len(found) * height * width)
-        return found
+        x_hat = predict(slice(0, height), slice(0, width))
+        watch.predicted(len(x_hat) * height * width)
+        return x_hat
     whole: Array = None
     for top, bottom in spans(height, stride, side):
         for left, right in spans(width, stride, side):
@@ -40,7 +45,13 @@ def tiled(
 
 
 def spans(length: int, stride: int, side: int) -> Iterator[tuple[int, int]]:
-    """Where tiles along one side of a picture start and end."""
+    """Yield start and end of each tile along one side of a picture, in pixels.
+
+    Args:
+        length: Length of the picture's side.
+        stride: Number that divides all starts.
+        side: Largest length of a tile.
+    """
     cells = -(-length // stride)
     count = -(-cells * stride // side)
     for tile in range(count):

@@ -3,8 +3,8 @@
 Such a denoiser is a folder, or a hub repository, with a network (config and weights) and a scheduler config, in `unet/`
 and `scheduler/` or side by side.
 
-**Numbers.** Along timesteps the coded chain asks for the accuracy of fp32; a sensing chain is content with TF32
-(`denoiser.Numbers`). On CUDA the network is captured as one graph per padded batch size (`engine`).
+**Numbers.** Coded steps along timesteps need the accuracy of fp32, and TF32 is enough for sensing
+(`denoiser.Numbers`). On CUDA the network is captured as one graph for each padded batch size (`engine`).
 """
 
 from __future__ import annotations
@@ -29,19 +29,33 @@ if TYPE_CHECKING:
     import torch
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
+"""Name of the file of weights."""
 NETWORK_CONFIGS = ("unet/config.json", "transformer/config.json", "config.json")
+"""Paths that the network config may have in a model's folder."""
 SCHEDULER_CONFIGS = ("scheduler/scheduler_config.json", "scheduler_config.json")
+"""Paths that the scheduler config may have in a model's folder."""
 INDEX = "model_index.json"
-"""File of a pipeline that lists its parts."""
+"""File that lists the components of a pipeline."""
 OLD_NAMES = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
-"""Names of attention weights in older models, and what diffusers calls them today."""
+"""Names of attention weights in older models, with their present names in diffusers."""
 OLD_NAME = re.compile(rf"(?<=\.)({'|'.join(OLD_NAMES)})(?=\.(weight|bias)$)")
 PIXELS_PER_CALL = {"cpu": 16 << 10, "mps": 16 << 10, "cuda": 256 << 10}
-"""Pixels in one call of the network, at most, by device."""
+"""Largest number of pixels in one call of the network, by device."""
 
 
 def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, place: Device) -> UNetDenoiser:
-    """Load a denoiser from its folder; `config` is the network config, already read from `config_path` in it."""
+    """Load a denoiser on pixels in diffusers' format.
+
+    Args:
+        name: Folder or hub id, for error messages and to fetch weights.
+        folder: Local folder of the model.
+        config: The network config.
+        config_path: Path of that config, relative to the folder.
+        place: Device.
+
+    Raises:
+        DippError: A file is missing or damaged, or the network takes more than a state and a timestep.
+    """
     import torch
 
     device = torch.device(place)
@@ -67,7 +81,9 @@ class UNetDenoiser(NetworkDenoiser):
     """A `UNet2DModel` with its noise schedule."""
 
     network: torch.nn.Module
+    """The network, on the device."""
     channels: int
+    """Number of channels of the pictures, 1 or 3."""
     sample_size: tuple[int, int]
     """Height and width that the network was trained on; images of other sizes go through it in windows (`windows`)."""
     multiple: int
@@ -79,33 +95,36 @@ class UNetDenoiser(NetworkDenoiser):
     def __post_init__(self) -> None:
         height, width = self.sample_size
         if height % self.multiple or width % self.multiple:
-            raise DippError("model", f"its size {height}×{width} must be a multiple of {self.multiple}")
+            raise DippError(
+                "model", f"has the sample_size {height}×{width}, which must be a multiple of {self.multiple}"
+            )
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """x̂0 of images (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32, on the denoiser's device.
+        """Return x̂0 of states x_t (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32.
 
-        `fast` runs the network in bf16 on CUDA, for the final denoising only, which no other machine has to reproduce.
+        `fast` runs the network in bf16 on CUDA. It is for the final denoising only, which no other machine has to
+        reproduce.
         """
         return self._any_size(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
-        """Return x̂0 of the merged state, by the timestep whose SNR is nearest to the evidence's level.
+        """Return x̂0 of the merged state, at the timestep whose SNR is nearest to the evidence's level.
 
-        Such a network takes no map of precision: what is known of one coordinate and not of another is ignored.
+        The network takes one SNR for all pixels, so differences of precision between pixels are ignored.
         """
         t = self.schedule.nearest(evidence.level)
         x_t = self.schedule.gamma(t) * evidence.merged.state
-        found: torch.Tensor = evidence.restored(self._any_size(x_t, t, numbers))
-        return found
+        x_hat: torch.Tensor = evidence.restored(self._any_size(x_t, t, numbers))
+        return x_hat
 
     def _any_size(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
         from dipp.models import windows
 
         x_t = self._batch(x_t)
         if tuple(x_t.shape[2:]) == self.sample_size:
-            found = self._x0(x_t, t, numbers)
+            x_hat = self._x0(x_t, t, numbers)
             watch.predicted(len(x_t) * math.prod(self.sample_size))
-            return found
+            return x_hat
         return windows.blend(lambda part: self._x0(part, t, numbers), x_t, self.sample_size)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
@@ -116,10 +135,14 @@ class UNetDenoiser(NetworkDenoiser):
         """Raise if a picture is too large once sides below the network's own are mirrored (`windows.mirrored`)."""
         height, width = picture.height, picture.width
         if math.prod(map(max, (height, width), self.sample_size)) > MAX_PICTURE:
-            raise DippError("image", f"{height}×{width} is too long and thin for a network of {self.sample_size}")
+            raise DippError(
+                "image",
+                f"of {height}×{width} is too large for a network of {self.sample_size}, which extends short sides",
+                "cut it into parts",
+            )
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
-        """x̂0 of images whose size the network can take."""
+        """Return x̂0 of states whose size the network can take."""
         output = self._in_calls(lambda part: self._predict(part, t, numbers), x_t)
         # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
         return self.schedule.x0(output, x_t, t).contiguous()
@@ -134,7 +157,7 @@ class UNetDenoiser(NetworkDenoiser):
 
 
 def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) -> None:
-    """Refuse every model but an unconditional network on pixels, which takes x_t and t and nothing else."""
+    """Raise unless the model is an unconditional network on pixels, which takes x_t and t and nothing else."""
     kind, inputs, outputs = (config.get(key) for key in ("_class_name", "in_channels", "out_channels"))
     others = [part for part in index if not part.startswith("_") and part not in ("unet", "scheduler")]
     refusals = {
@@ -148,7 +171,7 @@ def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) 
     }
     for reason, refused in refusals.items():
         if refused:
-            raise DippError("model", f"{name} {reason}", "a pipeline of an unconditional UNet2DModel is needed")
+            raise DippError("model", f"{name} {reason}", "name a pipeline of an unconditional UNet2DModel")
 
 
 def _is_size(size: Any) -> bool:
@@ -159,7 +182,7 @@ def _is_size(size: Any) -> bool:
 def _build(
     name: str, config: dict[str, Any], tensors: Mapping[str, torch.Tensor], device: torch.device
 ) -> torch.nn.Module:
-    """Make the network from exactly the stored tensors, under the names that diffusers has for them today."""
+    """Return the network with exactly the stored tensors, on the device."""
     from diffusers import UNet2DModel
 
     from dipp.models.engine import built
@@ -168,5 +191,5 @@ def _build(
 
 
 def renamed(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return tensors under the names that diffusers has for them today."""
+    """Return tensors by their present names in diffusers, given tensors by their present or old names."""
     return {OLD_NAME.sub(lambda old: OLD_NAMES[old[1]], key): tensor for key, tensor in tensors.items()}

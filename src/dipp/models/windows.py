@@ -1,17 +1,17 @@
-"""Pictures of any size through a network of one size: x̂0 on overlapping windows, blended.
+"""Predict pictures of any size by a network of one size: on overlapping windows, which are then blended.
 
-Windows stand on a grid, evenly spread from edge to edge. Along an axis with room for it, they are twice as long as the
-pictures that the network was trained on: a convolutional network uses what it sees beyond them (on a photograph, the
-error of x̂0 fell by 11, 7 and 3 % at SNR 0.03, 0.3 and 2), and larger ones gained nothing more. Neighbours share at
-least a quarter of the network's own side. In each row of the grid a window's weight rises over the overlap and falls
-again, and is divided by the sum of the weights there; likewise in each column. So the weights of a pixel sum to 1, and
-change gradually: where the predictions of two windows differ, one fades into the other and no seam shows. A picture
-that is smaller than the network's own is mirrored at its edges until it is not.
+Windows stand on a grid, evenly spread from edge to edge. Along an axis that is long enough, they are twice as long as
+the pictures that the network was trained on. A convolutional network makes use of the larger view (on a photograph, the
+error of x̂0 fell by 11, 7 and 3 % at SNR 0.03, 0.3 and 2), and even larger windows gained nothing more. Neighbours
+overlap by at least a quarter of the network's own side. Along each axis a window's weight rises over the overlap and
+falls again, and is divided by the sum of the weights at the same place. So the weights of a pixel sum to 1, and change
+gradually: where the predictions of two windows differ, one fades into the other and no seam shows. A picture that is
+smaller than the network's own size is mirrored at its edges until it has that size.
 
-A window costs the same wherever it is, so time is linear in the number of pixels, and memory is that of a few copies of
-the picture beside a batch of windows. The order of all sums is fixed: a machine repeats itself to the bit.
+All windows cost the same, so time is linear in the number of pixels. Memory is that of a few copies of the picture and
+a batch of windows. The order of all sums is fixed, so a machine repeats its results to the bit.
 
-Nothing of this is private: x̂0 is a function of the public state alone. Every pixel is still coded once, by its own
+Everything here is public: x̂0 is a function of the public state alone. Every pixel is still coded once, by its own
 coordinates, so its certificate is that of a pixel of a small picture.
 """
 
@@ -30,16 +30,22 @@ from dipp.models import watch
 OVERLAP = 0.25
 """Smallest overlap of neighbouring windows, as a share of the network's own side."""
 WINDOWS = 256
-"""Windows that are cut out at a time, to bound memory."""
+"""Largest number of windows that are cut out at a time, to bound memory."""
 
 Size = tuple[int, int]
+"""Height and width in pixels."""
 
 
 def blend(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, native: Size) -> torch.Tensor:
-    """Predictions for images x (N, C, H, W), blended from those for overlapping windows.
+    """Return predictions for images, blended from the predictions for overlapping windows.
 
-    `predict` takes a batch of windows (M, C, h, w) and returns predictions of the same shape. `native` is the network's
-    own size.
+    Args:
+        predict: Function from a batch of windows (M, C, h, w) to predictions of the same shape.
+        x: Images (N, C, H, W).
+        native: Height and width that the network was trained on.
+
+    Returns:
+        Predictions of the shape of x.
     """
     height, width = x.shape[2:]
     inside = mirrored(x, native)
@@ -59,7 +65,12 @@ def blend(predict: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, nati
 
 
 def mirrored(x: torch.Tensor, size: Size) -> torch.Tensor:
-    """Images of at least the given size: smaller ones are extended by their mirror images, below and to the right."""
+    """Return images of at least a given size: smaller ones are extended by their mirror images.
+
+    Args:
+        x: Images (N, C, H, W).
+        size: Smallest height and width of the result. It is extended below and to the right.
+    """
     for axis, least in zip((2, 3), size, strict=True):
         side = x.shape[axis]
         if side < least:
@@ -69,13 +80,20 @@ def mirrored(x: torch.Tensor, size: Size) -> torch.Tensor:
 
 
 def window(side: int, native: int) -> int:
-    """Length of the windows along an axis on which the picture has `side` pixels and the network `native`."""
+    """Return the length of windows along an axis with `side` pixels, for a network of `native` pixels."""
     return 2 * native if side >= 2 * native else native
 
 
 @functools.lru_cache(maxsize=64)
 def grid(side: int, native: int) -> tuple[int, ...]:
-    """Where the windows along one axis start: as few as overlap enough, the first at 0, the last ending at the edge."""
+    """Return where windows along one axis start, in pixels.
+
+    The first starts at 0, the last ends at the edge, and there are as few as the smallest overlap allows.
+
+    Args:
+        side: Length of the picture along the axis.
+        native: Length of the network's own pictures along it.
+    """
     room = side - window(side, native)
     stride = max(1, window(side, native) - _overlap(native))
     count = 1 + max(0, -(-room // stride))
@@ -83,13 +101,16 @@ def grid(side: int, native: int) -> tuple[int, ...]:
 
 
 def _overlap(native: int) -> int:
-    """Smallest overlap of neighbouring windows, in pixels."""
+    """Return the smallest overlap of neighbouring windows, in pixels."""
     return max(1, round(OVERLAP * native))
 
 
 @functools.lru_cache(maxsize=64)
 def _weights(side: int, native: int) -> NDArray[np.float32]:
-    """Windows × positions in the window, along one axis: trapezia, divided by their sum at each place."""
+    """Return the weights of windows along one axis, windows × positions in the window.
+
+    They are trapezia, divided by the sum of all windows' trapezia at each position of the picture.
+    """
     starts, size = grid(side, native), window(side, native)
     ramp = np.minimum(np.arange(1, size + 1), np.arange(size, 0, -1)).astype(np.float64)
     shape = np.minimum(ramp / _overlap(native), 1.0)

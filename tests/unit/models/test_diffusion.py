@@ -202,27 +202,26 @@ def test_nearest_and_grid(linear: NoiseSchedule) -> None:
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "no timesteps": ({"beta_schedule": "linear"}, "num_train_timesteps"),
     "one timestep": ({**LINEAR, "num_train_timesteps": 1}, "num_train_timesteps"),
-    "too many timesteps": ({**LINEAR, "num_train_timesteps": (1 << 16) + 1}, "from 2 to 65536, got 65537"),
+    "too many timesteps": ({**LINEAR, "num_train_timesteps": (1 << 16) + 1}, "num_train_timesteps"),
     "no schedule": ({"num_train_timesteps": 10}, "beta_schedule"),
     "sigmoid": ({**LINEAR, "beta_schedule": "sigmoid"}, "beta_schedule"),
-    "no betas": ({"num_train_timesteps": 10, "beta_schedule": "linear"}, "beta_start"),
-    "negative beta": ({**LINEAR, "beta_start": -0.1}, "beta_start"),
-    "beta of one": ({"trained_betas": [0.1, 1.0]}, "beta must lie"),
-    "betas that are none": ({"trained_betas": 5}, "trained_betas"),
+    "no betas": ({"num_train_timesteps": 10, "beta_schedule": "linear"}, "beta_start, beta_end"),
+    "negative beta": ({**LINEAR, "beta_start": -0.1}, "beta_start, beta_end"),
+    "beta of one": ({"trained_betas": [0.1, 1.0]}, "scheduler config"),
+    "betas that are a number": ({"trained_betas": 5}, "trained_betas"),
     "betas that are words": ({"trained_betas": ["a", "b"]}, "trained_betas"),
     "too few betas": ({**TRAINED, "num_train_timesteps": 6}, "trained_betas"),
-    "beta of zero": ({"trained_betas": [0.1, 0.0]}, "beta must lie"),
-    "NaN": ({"trained_betas": [0.1, math.nan]}, "beta must lie"),
+    "beta of zero": ({"trained_betas": [0.1, 0.0]}, "scheduler config"),
+    "NaN": ({"trained_betas": [0.1, math.nan]}, "scheduler config"),
     "flow": ({**LINEAR, "prediction_type": "flow_prediction"}, "prediction_type"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_bad_config_is_refused_in_one_line(case: str) -> None:
-    config, word = REFUSALS[case]
-    with pytest.raises(DippError, match=word) as error:
+    config, argument = REFUSALS[case]
+    with refused(argument):
         NoiseSchedule.from_config(config)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", diffusion.BETA_SCHEDULES)

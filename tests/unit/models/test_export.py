@@ -14,9 +14,9 @@ import pytest
 import torch
 from helpers.commands import Command
 from helpers.networks import SMALL, random_network, tiny_denoiser, weights_of
+from helpers.refusals import refused
 
 from dipp import models
-from dipp.errors import DippError
 from dipp.models import photonet
 from dipp.models.config import Config
 from dipp.models.evidence import Evidence
@@ -30,7 +30,7 @@ CLOSE = 1e-4
 
 
 def made(network: Network, kind: type[Build]) -> Any:
-    """The graph of a network."""
+    """Return the ONNX model of a network."""
     return graph(network.config, weights_of(network), {}, kind)
 
 
@@ -78,7 +78,7 @@ def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
 
 
 def test_only_large_scales_take_fewer_multiplications() -> None:
-    """Those whose sides are whole tiles; a block has two convolutions."""
+    """Scales whose sides are whole tiles have no plain convolutions; a block has two."""
     network = random_network(Config())
     nodes = {kind: [node.op_type for node in made(network, kind).graph.node] for kind in (Build, WinogradBuild)}
     saved = nodes[Build].count("Conv") - nodes[WinogradBuild].count("Conv")
@@ -100,14 +100,14 @@ def test_the_file_is_as_small_as_the_weights(tmp_path: Path) -> None:
     assert onnx.load(tmp_path / "m.onnx").opset_import[0].version >= 17
 
 
-def test_what_cannot_be_exported_says_so(tmp_path: Path, run: Command) -> None:
-    with pytest.raises(DippError, match="only networks of the class PhotoNet"):
+def test_other_networks_and_networks_on_a_gpu_are_not_exported(tmp_path: Path, run: Command) -> None:
+    with refused("model", "PhotoNet"):
         export(tiny_denoiser(), tmp_path / "m.onnx")
     photonet.write(tmp_path / "model", SMALL, dict(random_network().named_parameters()))
-    there = models.load(tmp_path / "model")
-    assert isinstance(there, photonet.PhotoDenoiser)
-    with pytest.raises(DippError, match="on the device cuda; load it on the cpu"):
-        export(replace(there, device=torch.device("cuda")), tmp_path / "m.onnx")
+    denoiser = models.load(tmp_path / "model")
+    assert isinstance(denoiser, photonet.PhotoDenoiser)
+    with refused("model", "cuda", remedy="cpu"):
+        export(replace(denoiser, device=torch.device("cuda")), tmp_path / "m.onnx")
     code, _, err = run("export", tmp_path, "-o", tmp_path / "m.txt")
     assert (code, err) == (1, "dipp: output: must end in .onnx, got m.txt\n")
     assert list(tmp_path.iterdir()) == [tmp_path / "model"]

@@ -385,7 +385,7 @@ def a_side_of_text(folder: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no VAE": (lack("vae"), "lacks vae; a pipeline of unet, scheduler, text_encoder, tokenizer, vae is needed"),
+    "no VAE": (lack("vae"), "lacks vae"),
     "no tokenizer": (lack("tokenizer"), "lacks tokenizer"),
     "no scheduler": (lack("scheduler"), "lacks scheduler"),
     "no index": (drop("model_index.json"), "has no model_index.json"),
@@ -403,24 +403,27 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no scale": (lambda f: edit(f / VAE, scaling_factor=None), "has no number above 0 as the scaling_factor"),
     "a scale of 0": (lambda f: edit(f / VAE, scaling_factor=0), "has no number above 0 as the scaling_factor"),
     "no shift": (lambda f: edit(f / VAE, shift_factor="x"), "has no number as the shift_factor"),
-    "three sides": (lambda f: edit(f / UNET, sample_size=[8, 8, 8]), "one or two whole numbers from 1, got"),
-    "a negative side": (lambda f: edit(f / UNET, sample_size=-1), "one or two whole numbers from 1, got -1"),
-    "a side that is text": (a_side_of_text, "one or two whole numbers from 2, got '16'"),
+    "three sides": (lambda f: edit(f / UNET, sample_size=[8, 8, 8]), "one or two whole numbers from 1 "),
+    "a negative side": (
+        lambda f: edit(f / UNET, sample_size=-1),
+        "one or two whole numbers from 1 as its sample_size, got -1",
+    ),
+    "a side that is text": (a_side_of_text, "one or two whole numbers from 2 as its sample_size, got '16'"),
     "another scheduler": (lambda f: edit(f / SCHEDULER, beta_schedule=None), "beta_schedule"),
     "another prediction": (lambda f: edit(f / SCHEDULER, prediction_type="flow_prediction"), "prediction_type"),
     "weights of another network": (lambda f: edit(f / UNET, layers_per_block=2), "do not make a network"),
-    "half a text encoder": (half_a_text_encoder, "weights of text_encoder .* are missing"),
+    "half a text encoder": (half_a_text_encoder, "lacks weights of text_encoder"),
     "a pickled text encoder": (pickled_text_encoder, "pickled weights only"),
     "an adapter": (
         lambda f: (f / "text_encoder/adapter_config.json").write_text("{}"),
-        "text_encoder of .* an adapter",
+        "an adapter in text_encoder",
     ),
     "another config": (lambda f: edit(f / TEXT, configuration_files=["config.4.0.0.json"]), "names other files"),
     "another vocabulary": (lambda f: edit(f / TOKENS, fast_tokenizer_files=["tokenizer.4.json"]), "names other files"),
     "quantised": (lambda f: edit(f / TEXT, quantization_config={"quant_method": "gptq", "bits": 4}), "cannot be load"),
-    "no width": (lambda f: edit(f / TEXT, hidden_size=9), "text_encoder of .* cannot be loaded"),
-    "a length of text": (lambda f: edit(f / TOKENS, model_max_length="x"), "tokenizer of .* cannot be loaded"),
-    "no vocabulary": (drop("tokenizer/tokenizer.json"), "tokenizer of .* has no vocabulary"),
+    "no width": (lambda f: edit(f / TEXT, hidden_size=9), "a text_encoder that cannot be loaded"),
+    "a length of text": (lambda f: edit(f / TOKENS, model_max_length="x"), "a tokenizer that cannot be loaded"),
+    "no vocabulary": (drop("tokenizer/tokenizer.json"), "no vocabulary in tokenizer"),
 }
 
 
@@ -437,7 +440,7 @@ def test_components_that_do_not_fit_are_refused_before_a_picture_is_read(spoiled
     shutil.rmtree(spoiled / "unet")
     other: Any = diffusers.UNet2DConditionModel
     other(**CROSS, cross_attention_dim=12).save_pretrained(spoiled / "unet")
-    with pytest.raises(DippError, match=r"components of .* do not run together: mat1") as error:
+    with pytest.raises(DippError, match=r"components that do not run together: mat1") as error:
         load(spoiled).prepare()
     assert "\n" not in str(error.value)
 

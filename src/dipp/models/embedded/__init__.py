@@ -3,5 +3,6 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+"""Folder of the denoiser that ships with dipp."""
 NAME = "embedded"
-"""What commands may call it."""
+"""Name of that denoiser in commands and in `models.load`."""
