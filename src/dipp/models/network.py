@@ -1,34 +1,35 @@
-"""A fully convolutional network for pictures of any height and width: that of the denoiser that ships.
+"""A fully convolutional network for pictures of any height and width, in PyTorch. The denoiser that ships is one.
 
-**What it computes.** A state is y = x0 + noise/√SNR, with the SNR as a number, and the network estimates E[x0 | y].
-With the deviation d of pixel values, the estimate is the best linear one plus a correction by the network F,
+**What it computes.** A state is y = x0 + noise/√SNR, and the SNR is a number. The model estimates E[x0 | y]. With the
+deviation d of pixel values, the estimate is the best linear one plus a correction by the network F,
 
     x̂0 = skip·y + out·F(in·y, ln SNR),    skip = SNR·d²/(1 + SNR·d²),  out = d/√(1 + SNR·d²),  in = √SNR/√(1 + SNR·d²)
 
-(Karras et al., 2022), so that F takes and gives values of the order of 1 at every SNR. At SNR 0 nothing of y is used,
-and the estimate is the network's idea of a mean picture.
+(Karras et al., 2022), so that inputs and outputs of F are of the order of 1 at every SNR. At SNR 0 nothing of y is
+used, and the estimate is a mean picture that the network has learnt.
 
-**Shape.** Pixels are folded 2×2 into channels, and then comes a U-net of plain 3×3 residual blocks: at each of five
-scales the block's hidden channels are scaled and shifted by functions of ln SNR. Going down is a 2×2 convolution, going
-up its transpose, and what goes up is added to what came down. There is no attention and no normalisation: an output
-depends on the inputs within `margin` pixels and on nothing else, so tiles can give what the whole gives (`tiles`).
+**Shape.** Squares of 2×2 pixels are folded into channels. A U-net of plain 3×3 residual blocks on five scales follows.
+In each block, the hidden channels are scaled and shifted by functions of ln SNR. A 2×2 convolution goes down a scale,
+and a transposed one goes up; the states on the way up are added to those on the way down. There is no attention and no
+normalisation: an output depends on the inputs within `margin` pixels and on nothing else, so tiles can give the output
+of the whole picture (`tiles`).
 
-**Borders.** A picture is continued with zeros to a multiple of `stride`, and one more input plane says what is inside.
-Training says so with a mask, for batches of one shape that hold pictures of many sizes.
+**Borders.** A picture is padded with zeros to a multiple of `stride`, and a further input plane marks the inside. In
+training, a mask marks it, because a batch of one shape holds pictures of many sizes.
 
-**Planes.** What the network is told is one stacked tensor (`evidence.stacked`), whose planes the config names:
+**Planes.** The network takes one stacked tensor (`evidence.stacked`), whose planes the config names:
 
     state               y of each colour; F is given in·y
     inside              made here: 1 inside the picture and 0 outside
-    precision           the SNR s of each pixel; F is given ln(s/SNR)/8, which is 0 where all are known alike
+    precision           the SNR s of each pixel; F is given ln(s/SNR)/8, which is 0 if all pixels have one SNR
     estimate            e of each colour, of precision p; F is given √p/√(1 + p·d²)·e
     estimate precision  p; F is given p·d²/(1 + p·d²)
-    compared            what each coordinate was last compared with; F is given it in units of d
-    answer              what came of it, from −1 to 1, and 0 where nothing was asked; F is given it as it is
+    compared            the prediction that each coordinate was last compared with; F is given it in units of d
+    answer              the answer, from −1 to 1, and 0 where nothing was asked; F is given it as it is
 
-With a plane of precisions, skip, out and in are those of each pixel's own s, and the SNR scales the features
-alone. All planes but the first two are 0 for a state of one SNR: with zero weights for them, a network computes what it
-did without them, so training may go on from one with fewer planes (`widened`).
+With a plane of precisions, skip, out and in are computed from each pixel's own s, and the SNR scales the features
+alone. All planes but the first two are 0 for a state of one SNR. So a network with zero weights for further planes
+computes the same as without them, and training may go on from a network with fewer planes (`widened`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ from dipp.models.config import COLOURS, FOLD, LARGEST_SNR, SNR_RANGE, WAVES, Con
 
 
 class Block(nn.Module):
-    """x + W₂·silu(a·(W₁·x) + b), with a and b linear in the embedding of ln SNR."""
+    """A residual block, x + W₂·silu(a·(W₁·x) + b), with a and b linear in the embedding of ln SNR.
+
+    Args:
+        channels: Number of channels of x.
+        embedding: Number of channels of the embedding.
+    """
 
     def __init__(self, channels: int, embedding: int) -> None:
         super().__init__()
@@ -55,27 +61,31 @@ class Block(nn.Module):
             nn.init.zeros_(zero)
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
-        """The block's output (N, C, H, W), for embeddings (N, E)."""
+        """Return the block's output (N, C, H, W) for x (N, C, H, W) and embeddings (N, E)."""
         scale, shift = self.modulation(embedding)[:, :, None, None].chunk(2, dim=1)
         hidden = torch.addcmul(shift, self.first(x), 1 + scale)
         return x + self.second(functional.silu(hidden))  # type: ignore[no-any-return]
 
 
 class Stage(nn.ModuleList):
-    """Blocks one after the other."""
+    """A sequence of blocks at one scale."""
 
     def __init__(self, channels: int, blocks: int, embedding: int) -> None:
         super().__init__(Block(channels, embedding) for _ in range(blocks))
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
-        """The last block's output."""
+        """Return the output of the last block (N, C, H, W), for embeddings (N, E)."""
         for block in self:
             x = block(x, embedding)
         return x
 
 
 class Network(nn.Module):
-    """The correction F, on pictures whose sides are multiples of the stride, and the estimate x̂0 for any picture."""
+    """The network for photographs, which computes the correction F and the estimate x̂0.
+
+    Args:
+        config: Sizes and planes of the network.
+    """
 
     waves: Tensor
 
@@ -83,7 +93,7 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         fine, pairs = config.channels[0], list(pairwise(config.channels))
-        # On the CPU even if the weights are still nowhere (the meta device): no file holds it.
+        # Set even while the weights are on the meta device, because no file holds it.
         self.register_buffer("waves", torch.from_numpy(WAVES.copy()), persistent=False)
         self.embed = nn.Sequential(nn.Linear(2 * len(self.waves), config.embedding), nn.SiLU())
         self.enter = nn.Conv2d(config.inputs * FOLD**2, fine, 3, padding=1)
@@ -95,7 +105,7 @@ class Network(nn.Module):
         nn.init.zeros_(self.leave.weight)
 
     def matrices(self) -> list[Tensor]:
-        """The weights of all convolutions but the first and the last: most of the network."""
+        """Return the weights of all convolutions but the first and the last."""
         middle = [*self.downs.modules(), *self.ups.modules(), *self.shrink, *self.grow]
         return [layer.weight for layer in middle if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
 
@@ -103,9 +113,12 @@ class Network(nn.Module):
         return Stage(channels, blocks, self.config.embedding)
 
     def forward(self, told: Tensor, snr: Tensor, inside: Tensor | None = None) -> Tensor:
-        """x̂0, not clamped, of stacked planes (N, K, H, W), at SNRs (N,) or at one SNR (1,).
+        """Return x̂0 (N, 3, H, W), not clamped.
 
-        Where a mask (N, 1, H, W) is 0, no picture is.
+        Args:
+            told: Stacked planes (N, K, H, W).
+            snr: The SNR of each picture (N,), or of all pictures (1,).
+            inside: Mask (N, 1, H, W), 1 inside the pictures and 0 outside. By default everything is inside.
         """
         height, width = told.shape[2:]
         level = snr.to(told).clamp(max=LARGEST_SNR)[:, None, None, None]
@@ -117,7 +130,7 @@ class Network(nn.Module):
         return x_hat
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
-        """F of the planes (N, inputs, H, W), sides being multiples of the stride."""
+        """Return F (N, 3, H, W) of planes (N, inputs, H, W), whose sides the stride divides, at SNRs (N,) or (1,)."""
         level = snr.clamp(*SNR_RANGE).log()[:, None] * self.waves
         embedding = self.embed(torch.cat([level.sin(), level.cos()], dim=1))
         x = self.enter(functional.pixel_unshuffle(planes, FOLD))
@@ -133,7 +146,12 @@ class Network(nn.Module):
 
 
 def widened(tensors: Mapping[str, Tensor], inputs: int) -> dict[str, Tensor]:
-    """Return the weights of a network with more planes, which are given zero weights: it computes the same at first."""
+    """Return the weights of a network with further planes, whose weights are 0, so that it computes the same.
+
+    Args:
+        tensors: Weights of a network by their names.
+        inputs: Number of channels of all planes of the wider network.
+    """
     first = tensors["enter.weight"]
     more = first.new_zeros((len(first), inputs * FOLD**2 - first.shape[1], *first.shape[2:]))
     return {**tensors, "enter.weight": torch.cat([first, more], dim=1)}

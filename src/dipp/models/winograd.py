@@ -1,12 +1,13 @@
-"""The network for photographs on the CPU, for large pictures: convolutions in a quarter of the multiplications.
+"""Run the network for photographs on the CPU, for large pictures: convolutions with a quarter of the multiplications.
 
 Most of the time of a call goes into the 3×3 convolutions. Libraries compute them directly, near the peak of the
-processor, so only fewer multiplications make them faster. Here they take a third of that time. Going down and up are
-products of matrices, since pictures have their channels side by side, (N, H, W, C). A library's products are not for
-these: its threads wait by spinning, which takes several times the processor's time where others have work to do.
+processor, so only fewer multiplications make them faster. Here they take a third of that time. The convolutions between
+scales are products of matrices, since pictures have their channels side by side, (N, H, W, C). They do not use a
+library's products, because its threads wait by spinning, which takes several times the processor time while other
+programs have work to do.
 
-**Mathematics.** Four outputs y of a convolution with three weights g, from six inputs d, come of a product of
-polynomials, and a polynomial is known from its values at points (Toom and Cook; Winograd). With five points p and
+**Mathematics.** Four outputs y of a convolution with three weights g, from six inputs d, are coefficients of a product
+of polynomials, and a polynomial follows from its values at points (Toom and Cook; Winograd). With five points p and
 N_j = Π_{l≠j} (p_j − p_l),
 
     y = Aᵀ[(G g) ⊙ (Bᵀ d)]      Aᵀ_ij = p_jⁱ,  G_jk = p_jᵏ/N_j,  Bᵀ_jk = coefficient of xᵏ in Π_{l≠j} (x − p_l)
@@ -17,8 +18,8 @@ products of matrices, tiles × inputs by inputs × outputs. The weights are tran
 
 **Errors.** The transforms add numbers that are larger than their sum, by powers of the points and of their inverses. So
 the points are 0, ±√½ and ±√2: a convolution of 64 channels of unit variance then errs by 8e-7 in the root mean square,
-against 2e-7 of plain sums in fp32, and by 1.7e-6 with 0, ±1 and ±2. The order of a sum does not depend on the place of
-its tile, and so not on threads and batches.
+against 2e-7 of plain sums in fp32, and by 1.7e-6 with 0, ±1 and ±2. The order of a sum does not depend on the position
+of its tile, so it does not depend on threads and batches either.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ from dipp.models.winograd_kernels import (
 )
 
 STEP = 4 * TILES
-"""Tiles, or pixels, that a thread takes at a time."""
+"""Number of tiles, or of pixels, that a thread takes at a time."""
 
 
 def possible(config: Config) -> bool:
-    """Whether the kernels are made for this machine and the channels of a network."""
+    """Return whether the kernels support this machine and the numbers of channels of a network."""
     return {"avx2", "fma"} <= features() and not any(channels % PANEL for channels in config.channels)
 
 
 def transformed(weights: Floats) -> Floats:
-    """G g Gᵀ of the weights (O, I, 3, 3) of a convolution, as (O/PANEL, 36, I, PANEL); PANEL divides O and I."""
+    """Return G g Gᵀ of a convolution's weights (O, I, 3, 3), as (O/PANEL, 36, I, PANEL). PANEL divides O and I."""
     both = np.kron(WEIGHTS, WEIGHTS)
     cells = both @ weights.reshape(-1, PANEL, weights.shape[1], 9).transpose(0, 2, 3, 1).astype(np.float64)
     return np.ascontiguousarray(cells.swapaxes(1, 2), np.float32)
@@ -65,34 +66,46 @@ def transformed(weights: Floats) -> Floats:
 def convolve(
     x: Floats, weights: Floats, scale: Floats, shift: Floats, out: Floats, *, activate: bool, threads: int
 ) -> None:
-    """With z = scale·(W∗x) + shift: out = silu(z), or out += z.
+    """Compute a 3×3 convolution z = scale·(W∗x) + shift, and then out = silu(z) or out += z.
 
-    x is (N, H, W, I) and out (N, H, W, O), in C order; scale and shift are (O,), and the weights are `transformed`.
+    Args:
+        x: Pictures (N, H, W, I), in C order.
+        weights: The `transformed` weights W.
+        scale: Factors (O,).
+        shift: Summands (O,).
+        out: Where the result goes (N, H, W, O), in C order.
+        activate: Whether to compute out = silu(z), and not out += z.
+        threads: Number of threads.
     """
     count = len(x) * -(-x.shape[1] // OUT) * -(-x.shape[2] // OUT)
     shared(lambda *part: convolve_tiles(x, weights, scale, shift, out, activate, *part), count, threads)
 
 
 def shared(work: Callable[[int, int], None], count: int, threads: int) -> None:
-    """Do work for the numbers from 0 to `count`, in parts (start, stop), by several threads.
+    """Call a function for parts (start, stop) of the numbers from 0 to `count`, by several threads.
 
-    They end with the call, so that a forked process misses none.
+    The threads end with the call, because a forked process would not have them.
+
+    Args:
+        work: The function.
+        count: Number of things to do.
+        threads: Largest number of threads.
     """
     errors: list[BaseException] = []
     starts = iter(range(0, count, STEP))
 
     def run() -> None:
         try:
-            for start in starts:  # the threads share it
+            for start in starts:  # all threads take from this iterator
                 work(start, min(start + STEP, count))
         except BaseException as error:
             errors.append(error)
 
     others: list[threading.Thread] = []
-    with contextlib.suppress(RuntimeError):  # no more threads are to be had: then those that there are do it all
+    with contextlib.suppress(RuntimeError):  # no further thread can be started: the others do the work
         for _ in range(min(threads, -(-count // STEP)) - 1):
             other = threading.Thread(target=run)
-            other.start()  # no pool: it would refuse once the main thread has ended, though others may still encode
+            other.start()  # a pool would refuse work after the main thread ended, while others may still encode
             others.append(other)
     run()
     for other in others:
@@ -102,7 +115,12 @@ def shared(work: Callable[[int, int], None], count: int, threads: int) -> None:
 
 
 class Winograd:
-    """A network whose 3×3 convolutions are computed so; it is called as a `Runtime` is."""
+    """A network for photographs with Winograd's convolutions, called in the same way as `runtime.Runtime`.
+
+    Args:
+        config: Config of the network, for which `possible` is true.
+        weights: Its weights by their names, fp32.
+    """
 
     def __init__(self, config: Config, weights: Mapping[str, Floats]) -> None:
         self.config, self.weights = config, weights
@@ -114,11 +132,11 @@ class Winograd:
         }
         pairs = range(len(config.up))
         down, up = ([weights[f"{way}.{scale}.weight"] for scale in pairs] for way in ("shrink", "grow"))
-        self.shrink = [_panels(own.transpose(2, 3, 1, 0).reshape(-1, len(own))) for own in down]
-        self.grow = [_panels(own.transpose(0, 2, 3, 1).reshape(len(own), -1)) for own in up]
+        self.shrink = [_panels(weight.transpose(2, 3, 1, 0).reshape(-1, len(weight))) for weight in down]
+        self.grow = [_panels(weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)) for weight in up]
 
     def __call__(self, told: Floats, snr: float) -> Floats:
-        """x̂0, clamped to [−1, 1], of stacked planes (N, K, H, W)."""
+        """Return x̂0 (N, 3, H, W), clamped to [−1, 1], of stacked planes (N, K, H, W) at one SNR."""
         height, width = told.shape[2:]
         level = np.full((1, 1, 1, 1), min(snr, LARGEST_SNR), np.float32)
         given, kept, out = self.config.given(told, level, np)
@@ -127,7 +145,7 @@ class Winograd:
         return x0
 
     def correction(self, given: Floats, snr: float) -> Floats:
-        """F of planes (N, inputs, H, W), continued with zeros to multiples of the stride."""
+        """Return the correction F of planes (N, inputs, H, W), padded with zeros to multiples of the stride."""
         level = np.float32(np.log(np.clip(snr, *SNR_RANGE))) * WAVES
         embedding = _silu(self._linear(np.concatenate([np.sin(level), np.cos(level)]), "embed.0"))
         sides = tuple(-(-side // self.config.stride) * self.config.stride // FOLD for side in given.shape[2:])
@@ -143,12 +161,12 @@ class Winograd:
             x = self._stage(
                 _grown(x, weights, self.weights[f"grow.{scale}.bias"], passed.pop()), f"ups.{scale}", embedding
             )
-        found = np.empty((len(x), COLOURS, FOLD * x.shape[1], FOLD * x.shape[2]), np.float32)
-        unfold(self.leave(x), found)
-        return found
+        planes = np.empty((len(x), COLOURS, FOLD * x.shape[1], FOLD * x.shape[2]), np.float32)
+        unfold(self.leave(x), planes)
+        return planes
 
     def _stage(self, x: Floats, name: str, embedding: Floats) -> Floats:
-        """The last block's output, in the place of x (N, H, W, C)."""
+        """Apply the blocks of a stage to x (N, H, W, C) in place, and return it."""
         hidden = np.empty_like(x)
         for block in self.blocks[name]:
             block(x, hidden, self._linear(embedding, f"{block.name}.modulation"))
@@ -159,14 +177,14 @@ class Winograd:
 
 
 class _Convolution:
-    """A convolution (N, H, W, I) → (N, H, W, O), with channels that are 0 up to a multiple of `PANEL`."""
+    """A 3×3 convolution (N, H, W, I) → (N, H, W, O), with I and O padded by zeros to multiples of `PANEL`."""
 
     def __init__(self, weights: Mapping[str, Floats], name: str) -> None:
-        own, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-        more, missing = (-count % PANEL for count in own.shape[:2])
-        self.weights = transformed(np.pad(own, ((0, more), (0, missing), (0, 0), (0, 0))))
+        weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        more, missing = (-count % PANEL for count in weight.shape[:2])
+        self.weights = transformed(np.pad(weight, ((0, more), (0, missing), (0, 0), (0, 0))))
         self.bias = np.pad(bias, (0, more))
-        self.inputs = own.shape[1] + missing
+        self.inputs = weight.shape[1] + missing
 
     def __call__(self, x: Floats) -> Floats:
         out = np.zeros((*x.shape[:3], len(self.bias)), np.float32)
@@ -175,7 +193,7 @@ class _Convolution:
 
 
 class _Block:
-    """`network.Block` at one SNR, in place."""
+    """A residual block (`network.Block`), applied in place at one SNR."""
 
     def __init__(self, weights: Mapping[str, Floats], name: str) -> None:
         self.name = name
@@ -183,7 +201,7 @@ class _Block:
         self.biases = [weights[f"{name}.{which}.bias"] for which in ("first", "second")]
 
     def __call__(self, x: Floats, hidden: Floats, modulation: Floats) -> None:
-        """x += W₂·silu(a·(W₁·x) + b), for x and the room for hidden channels (N, H, W, C)."""
+        """Add W₂·silu(a·(W₁·x) + b) to x (N, H, W, C). `hidden`, of the same shape, is overwritten."""
         scale, shift = np.split(modulation, 2)
         a, (first, second) = 1 + scale, self.biases
         convolve(x, self.weights[0], a, a * first + shift, hidden, activate=True, threads=threads())
@@ -191,12 +209,12 @@ class _Block:
 
 
 def _panels(matrix: Floats) -> Floats:
-    """A matrix (I, O) as (O/PANEL, I, PANEL)."""
+    """Return a matrix (I, O) as panels (O/PANEL, I, PANEL)."""
     return np.ascontiguousarray(matrix.reshape(len(matrix), -1, PANEL).swapaxes(0, 1))
 
 
 def _shrunk(x: Floats, weights: Floats, bias: Floats) -> Floats:
-    """A convolution of 2×2 pixels each of x (N, H, W, C)."""
+    """Return the 2×2 convolution of x (N, H, W, C) with stride 2."""
     batch, height, width, _ = x.shape
     out = np.empty((batch, height // 2, width // 2, len(bias)), np.float32)
     shared(lambda *part: shrink_pixels(x, weights, bias, out, *part), out[..., 0].size, threads())
@@ -204,7 +222,7 @@ def _shrunk(x: Floats, weights: Floats, bias: Floats) -> Floats:
 
 
 def _grown(x: Floats, weights: Floats, bias: Floats, onto: Floats) -> Floats:
-    """Add the transposed convolution of x, and its bias, to what came down (N, 2H, 2W, O)."""
+    """Add the transposed 2×2 convolution of x (N, H, W, I), and its bias, to `onto` (N, 2H, 2W, O), and return that."""
     shared(lambda *part: grow_pixels(x, weights, bias, onto, *part), x[..., 0].size, threads())
     return onto
 

@@ -1,12 +1,13 @@
-"""The network for photographs as an ONNX graph with fewer multiplications: what the page runs in WebAssembly.
+"""The network for photographs as an ONNX graph with fewer multiplications, which the page runs in WebAssembly.
 
 ONNX Runtime convolves directly. Here the 3×3 convolutions of the large scales are Winograd's (`winograd` has the
 mathematics), written in ONNX's operators: transforms of tiles, and products of matrices between them. In WebAssembly a
 call takes less time, and more memory. The file stores the weights as they are, and the runtime transforms them as it
 loads it.
 
-Within a stage, a place of a tile of 4×4 pixels comes before all else: (4, 4, N, C, H/4, W/4). So a transform is a
-product with one small matrix, and what a tile needs of its neighbour is a slice, shifted by one tile.
+Within a stage, the position in a tile of 4×4 pixels is the first pair of axes: (4, 4, N, C, H/4, W/4). So a transform
+is a product with one small matrix, and the pixels that a tile needs from its neighbour are a slice, shifted by one
+tile.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from dipp.models.graph import Array, Build
 from dipp.models.winograd_kernels import CELLS, IN, INPUTS, OUT, OUTPUTS, WEIGHTS
 
 AXES = 6
-"""Axes of what a stage holds: row and column in the tile, picture, channel, row and column of the tile."""
+"""Number of axes within a stage: row and column in the tile, picture, channel, row and column of the tile."""
 
 
 class WinogradBuild(Build):
-    """Nodes and stored tensors of that graph, as they come."""
+    """A graph under construction (`graph.Build`), whose large scales have Winograd's convolutions."""
 
     def __init__(self, config: Config, weights: Mapping[str, Array]) -> None:
         super().__init__(config, weights)
         self.inputs, self.kernels, self.outputs = map(self.constant, (INPUTS, np.kron(WEIGHTS, WEIGHTS), OUTPUTS))
         self.pictures, self.tiles = "", ""
-        """Shapes of the stage that is built, (N, C) and (H/4, W/4); empty outside of one."""
+        """Names of the shapes (N, C) and (H/4, W/4) of the stage under construction; empty outside of a stage."""
 
     def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
-        """`Stage.forward`; at scales whose sides may not be multiples of a tile's, by convolutions."""
+        """Add the blocks of a stage, and return the name of the output. Scales that tiles may not divide stay plain."""
         scale = int(name.rpartition(".")[2])
         if not blocks or len(self.config.channels) - scale < OUT.bit_length():
             return super().stage(x, name, blocks, embedding)
@@ -49,7 +50,7 @@ class WinogradBuild(Build):
         return self.node("DepthToSpace", folded, blocksize=OUT, mode="DCR")
 
     def same(self, x: str, name: str) -> str:
-        """A 3×3 convolution that keeps the size: within a stage, Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A of all its tiles."""
+        """Add the 3×3 convolution `name`: within a stage as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A of all tiles. Return its name."""
         if not self.tiles:
             return super().same(x, name)
         out, into, _, _ = self.weights[f"{name}.weight"].shape
@@ -66,10 +67,10 @@ class WinogradBuild(Build):
         return self.node("Add", self.reshaped(x, [OUT, OUT], self.pictures, self.tiles), bias)
 
     def widened(self, x: str, axis: int) -> str:
-        """Tiles with the last place of the tile before and the first of the next along one axis; zeros at the edge."""
+        """Add tiles that are extended along one axis by one position of each neighbour, or by zeros at the edge."""
         sides = []
-        for place, by in ((OUT - 1, 1), (0, -1)):
-            bounds = (self.constant([bound], np.int64) for bound in (place, place + 1, axis))
+        for position, by in ((OUT - 1, 1), (0, -1)):
+            bounds = (self.constant([bound], np.int64) for bound in (position, position + 1, axis))
             pads = np.zeros(2 * AXES, np.int64)
             pads[[AXES - 2 + axis, 2 * AXES - 2 + axis]] = by, -by
             sides.append(self.node("Pad", self.node("Slice", x, *bounds), self.constant(pads, np.int64)))
@@ -77,6 +78,6 @@ class WinogradBuild(Build):
         return self.node("Concat", before, x, after, axis=axis)
 
     def reshaped(self, x: str, *shape: str | list[int]) -> str:
-        """Return x in a shape of numbers and of shapes that the graph computes."""
+        """Add a reshape of x to a shape, given as numbers and as names of computed shapes, and return its name."""
         parts = [part if isinstance(part, str) else self.constant(part, np.int64) for part in shape]
         return self.node("Reshape", x, parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0))

@@ -1,11 +1,12 @@
-"""The kernels of `winograd`: tiles of pictures, transformed, multiplied and transformed back.
+"""The kernels of `winograd`, which transform tiles of pictures, multiply them and transform them back.
 
-Pixels hold their channels side by side, so all vectors are of channels. Some tiles are computed at a time, as many as a
-second-level cache holds with their products. What follows a convolution in a block is done while its output is at hand.
+Pixels hold their channels side by side, so every vector holds channels. Tiles are computed in groups that a
+second-level cache holds together with their products. The activation or sum after a convolution is computed while its
+output is still in registers.
 
-The intrinsics are written in LLVM's instructions, `b` being the builder of a function: the sums of a product of
-matrices must stay in registers, and compiled loops do not keep them there. numba caches compiled functions by the file
-that defines them, so all that they are made of is in this one.
+The intrinsics are written in LLVM's instructions, and `b` is the builder of a function. They are needed because the
+sums of a product of matrices must stay in registers, and compiled loops do not keep them there. numba caches compiled
+functions by the file that defines them, so everything that they depend on is in this file.
 """
 
 from __future__ import annotations
@@ -24,32 +25,35 @@ Floats = NDArray[np.float32]
 Matrix = NDArray[np.float64]
 
 OUT, IN = 4, 6
-"""Sides of a tile of outputs, and of the inputs that they depend on."""
+"""Side of a tile of outputs, and of the square of inputs that it depends on, in pixels."""
 CELLS = IN * IN
+"""Number of products for each tile and pair of channels."""
 POINTS = np.array([0, 1, -1, 2, -2]) / np.sqrt(2)
+"""The five finite points p of `winograd`."""
 
 prefer_wide_vectors()
 ROWS = 6
+"""Number of tiles whose sums are in registers at a time."""
 LANES, COLUMNS = (16, 4) if "avx512f" in features() else (8, 2)
-"""Numbers in a vector, and vectors of outputs that are summed at a time for `ROWS` tiles: sums fill the registers."""
+"""Numbers in a vector, and vectors of outputs that are summed at a time for each of `ROWS` tiles."""
 PANEL = COLUMNS * LANES
-"""Output channels that are computed at a time."""
+"""Number of output channels that are computed at a time."""
 TILES = 4 * ROWS
-"""Tiles that are computed at a time: with 64 channels, they and their products take less than half a megabyte."""
+"""Number of tiles in a group: with 64 channels, they and their products take less than half a megabyte."""
 
 _FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
 _VECTOR, _INTEGERS = ir.VectorType(_FLOAT, LANES), ir.VectorType(ir.IntType(32), LANES)
 
 
 def matrices() -> tuple[Matrix, Matrix, Matrix]:
-    """Bᵀ (6×6), G (6×3) and Aᵀ (4×6) of `winograd`."""
+    """Return the matrices Bᵀ (6×6), G (6×3) and Aᵀ (4×6) of `winograd`."""
     others = [np.delete(POINTS, j) for j in range(len(POINTS))]
     norms = np.array([[np.prod(point - other)] for point, other in zip(POINTS, others, strict=True)])
     infinity = np.eye(IN)[-1:]
     inputs = np.array([[*np.poly(other)[::-1], 0] for other in others] + [np.poly(POINTS)[::-1]])
     weights = np.vstack([np.vander(POINTS, 3, increasing=True) / norms, infinity[:, -3:]])
     outputs = np.vstack([np.vander(POINTS, OUT, increasing=True), infinity[:, -OUT:]]).T
-    return inputs.round(15), weights, outputs  # a 0 is one, and costs nothing
+    return inputs.round(15), weights, outputs  # rounding makes zeros exact, whose products are left out
 
 
 INPUTS, WEIGHTS, OUTPUTS = matrices()
@@ -83,7 +87,7 @@ def _store(b: Any, vector: Any, base: Any, *offsets: Any) -> None:
 
 
 def _transform(b: Any, matrix: Matrix, rows: list[list[Any]]) -> list[list[Any]]:
-    """matrix·x·matrixᵀ of a square x of vectors."""
+    """Return matrix·x·matrixᵀ of a square x of vectors."""
     for _ in range(2):
         rows = [[_sum(b, weights, row) for weights in matrix] for row in zip(*rows, strict=True)]
     return rows
@@ -91,7 +95,7 @@ def _transform(b: Any, matrix: Matrix, rows: list[list[Any]]) -> list[list[Any]]
 
 def _sum(b: Any, weights: Matrix, vectors: tuple[Any, ...]) -> Any:
     terms = [(weight, vector) for weight, vector in zip(weights, vectors, strict=True) if weight]
-    weight, vector = terms.pop()  # often the weight is 1, and nothing is to be done
+    weight, vector = terms.pop()  # often the weight is 1, and the compiler removes the product
     total = b.fmul(_all(weight), vector)
     for weight, vector in terms:
         total = _call(b, "fmuladd", _all(weight), vector, total)
@@ -99,7 +103,7 @@ def _sum(b: Any, weights: Matrix, vectors: tuple[Any, ...]) -> Any:
 
 
 def _silu(b: Any, x: Any) -> Any:
-    """x/(1 + e^−x), with e^t = 2ⁿ·eʳ, |r| ≤ ln 2/2, and Cephes' polynomial for eʳ."""
+    """Return x/(1 + e^−x), with e^t = 2ⁿ·eʳ, |r| ≤ ln 2/2, and Cephes' polynomial for eʳ."""
     t = _call(b, "minnum", _call(b, "maxnum", b.fneg(x), _all(-87)), _all(87))
     n = _call(b, "rint", b.fmul(t, _all(1 / np.log(2))))
     # ln 2 in two parts. The first has few digits, so that n times it is exact.
@@ -113,37 +117,37 @@ def _silu(b: Any, x: Any) -> Any:
 
 
 def _array(context: Any, b: Any, kind: Any, value: Any) -> tuple[Any, list[Any]]:
-    """Where an array lies, and its shape."""
+    """Return the pointer to an array's data, and its shape."""
     array = context.make_array(kind)(context, b, value)
     return array.data, cgutils.unpack_tuple(b, array.shape)
 
 
 def _pixels(b: Any, image: Any, shape: list[Any], spare: Any, corner: list[Any], side: int) -> list[list[Any]]:
-    """Where a square of pixels of an image (H, W, C) lies; those outside it are all at `spare`."""
+    """Return pointers to the pixels of a square of an image (H, W, C), or to `spare` for pixels outside the image."""
     (height, width, channels), (top, left) = shape, corner
-    found: list[list[Any]] = []
+    pointers: list[list[Any]] = []
     for y in (b.add(top, _index(i)) for i in range(side)):
-        found.append([])
+        pointers.append([])
         for x in (b.add(left, _index(j)) for j in range(side)):
             inside = b.and_(b.icmp_unsigned("<", y, height), b.icmp_unsigned("<", x, width))  # −1 is large
-            place = _at(b, image, b.mul(b.add(b.mul(y, width), x), channels))
-            found[-1].append(b.select(inside, place, spare))
-    return found
+            pixel = _at(b, image, b.mul(b.add(b.mul(y, width), x), channels))
+            pointers[-1].append(b.select(inside, pixel, spare))
+    return pointers
 
 
 @intrinsic
 def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, cells: Any) -> Any:
-    """cells (36, I) = Bᵀ d B, for the tile of an image (H, W, I) whose outputs begin at (_top, _left)."""
+    """Write Bᵀ d B to cells (36, I), for the tile of an image (H, W, I) whose outputs begin at (_top, _left)."""
 
     def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
         (source, shape), (outside, _), (target, _) = (
             _array(context, b, signature.args[i], given[i]) for i in (0, 1, 4)
         )
         corner = [b.sub(side, _index(1)) for side in given[2:4]]
-        places = _pixels(b, source, shape, outside, corner, IN)
+        pixels = _pixels(b, source, shape, outside, corner, IN)
         with cgutils.for_range(b, b.udiv(shape[2], _index(LANES))) as loop:
             first = b.mul(loop.index, _index(LANES))
-            values = _transform(b, INPUTS, [[_load(b, place, first) for place in row] for row in places])
+            values = _transform(b, INPUTS, [[_load(b, pixel, first) for pixel in row] for row in pixels])
             for cell, value in enumerate(value for row in values for value in row):
                 _store(b, value, target, b.mul(shape[2], _index(cell)), first)
         return context.get_dummy_value()
@@ -154,15 +158,18 @@ def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, cells: Any) ->
 def _multiplying(stride: int) -> Any:
     @intrinsic
     def multiply(_: Any, rows: Any, weights: Any, products: Any) -> Any:
-        """`ROWS` rows (I,) times weights (I, PANEL); rows and products are `stride` rows apart in their arrays."""
+        """Write the products of `ROWS` rows (I,) and weights (I, PANEL).
+
+        Rows and products lie `stride` rows apart in their arrays.
+        """
 
         def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
             (left, _), (right, (depth, _)), (target, _) = (
                 _array(context, b, *pair) for pair in zip(signature.args, given, strict=True)
             )
             sums = [[cgutils.alloca_once(b, _VECTOR) for _ in range(COLUMNS)] for _ in range(ROWS)]
-            for one in (one for row in sums for one in row):
-                b.store(_all(0), one)
+            for total in (total for row in sums for total in row):
+                b.store(_all(0), total)
             undefined, same = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_INTEGERS, [0] * LANES)
             with cgutils.for_range(b, depth) as loop:
                 start = b.mul(loop.index, _index(PANEL))
@@ -171,11 +178,11 @@ def _multiplying(stride: int) -> Any:
                     value = b.load(_at(b, left, b.mul(depth, _index(stride * number)), loop.index), typ=_FLOAT)
                     value = b.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
                     value = b.shuffle_vector(value, undefined, same)
-                    for one, vector in zip(row, vectors, strict=True):
-                        b.store(_call(b, "fmuladd", value, vector, b.load(one, typ=_VECTOR)), one)
+                    for total, vector in zip(row, vectors, strict=True):
+                        b.store(_call(b, "fmuladd", value, vector, b.load(total, typ=_VECTOR)), total)
             for number, row in enumerate(sums):
-                for column, one in enumerate(row):
-                    _store(b, b.load(one, typ=_VECTOR), target, _index(PANEL * stride * number + LANES * column))
+                for column, total in enumerate(row):
+                    _store(b, b.load(total, typ=_VECTOR), target, _index(PANEL * stride * number + LANES * column))
             return context.get_dummy_value()
 
         return types.void(rows, weights, products), generate
@@ -191,27 +198,30 @@ def _leaving(activate: bool) -> Any:
     def leave(
         _: Any, products: Any, scale: Any, shift: Any, image: Any, spare: Any, _top: Any, _left: Any, _at: Any
     ) -> Any:
-        """Aᵀ m A of products (36, PANEL), to the tile at (_top, _left) of an image (H, W, O), from channel `_at` on."""
+        """Transform products m (36, PANEL) to outputs Aᵀ m A, the tile at (_top, _left) of an image (H, W, O).
+
+        They are scaled and shifted, and then activated or added to the image, in `PANEL` channels from `_at` on.
+        """
 
         def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
             (source, _), (factors, _), (summands, _), (target, shape), (outside, _) = (
                 _array(context, b, signature.args[i], given[i]) for i in range(5)
             )
-            places = _pixels(b, target, shape, outside, given[5:7], OUT)
+            pixels = _pixels(b, target, shape, outside, given[5:7], OUT)
             with cgutils.for_range(b, _index(COLUMNS)) as loop:
                 first = b.mul(loop.index, _index(LANES))
                 channel = b.add(given[7], first)
                 cells = [[_load(b, source, _index(PANEL * (IN * i + j)), first) for j in range(IN)] for i in range(IN)]
                 factor, summand = _load(b, factors, channel), _load(b, summands, channel)
-                for values, row in zip(_transform(b, OUTPUTS, cells), places, strict=True):
-                    for value, place in zip(values, row, strict=True):
+                for values, row in zip(_transform(b, OUTPUTS, cells), pixels, strict=True):
+                    for value, pixel in zip(values, row, strict=True):
                         z = _call(b, "fmuladd", factor, value, summand)
-                        done = _silu(b, z) if activate else b.fadd(_load(b, place, channel), z)
-                        _store(b, done, place, channel)
+                        output = _silu(b, z) if activate else b.fadd(_load(b, pixel, channel), z)
+                        _store(b, output, pixel, channel)
             return context.get_dummy_value()
 
-        places = (types.int64,) * 3
-        return types.void(products, scale, shift, image, spare, *places), generate
+        offsets = (types.int64,) * 3
+        return types.void(products, scale, shift, image, spare, *offsets), generate
 
     return leave
 
@@ -223,7 +233,7 @@ _leave_activated, _leave_added = _leaving(True), _leaving(False)
 def convolve_tiles(
     x: Floats, weights: Floats, scale: Floats, shift: Floats, out: Floats, activate: bool, start: int, stop: int
 ) -> None:
-    """`winograd.convolve` on the tiles from `start` to `stop` of a batch."""
+    """Compute `winograd.convolve` for the tiles from number `start` to `stop` of a batch."""
     _, height, width, inputs = x.shape
     across = -(-width // OUT)
     each = across * -(-height // OUT)
@@ -250,9 +260,9 @@ def convolve_tiles(
 
 @compiled(nogil=True)
 def shrink_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: int, stop: int) -> None:
-    """Convolve squares of 2×2 pixels of x (N, 2H, 2W, I), by weights (O/PANEL, 4·I, PANEL), to out (N, H, W, O).
+    """Compute the 2×2 convolution with stride 2 of x (N, 2H, 2W, I), and write it to out (N, H, W, O).
 
-    Pixels of `out` from number `start` to `stop` are computed.
+    The weights are (O/PANEL, 4·I, PANEL). The pixels of `out` from number `start` to `stop` are computed.
     """
     _, height, width, _ = out.shape
     inputs = x.shape[3]
@@ -276,9 +286,10 @@ def shrink_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: 
 
 @compiled(nogil=True)
 def grow_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: int, stop: int) -> None:
-    """Add to out (N, 2H, 2W, O) squares of 2×2 pixels for each pixel of x (N, H, W, I), and the bias.
+    """Add the transposed 2×2 convolution of x (N, H, W, I), and the bias, to out (N, 2H, 2W, O).
 
-    Weights are (4·O/PANEL, I, PANEL), square after square. Pixels of x from number `start` to `stop` are taken.
+    The weights are (4·O/PANEL, I, PANEL): all channels of the upper left output pixel, then of the upper right one, and
+    so on. The pixels of x from number `start` to `stop` are used.
     """
     _, height, width, inputs = x.shape
     panels = len(weights) // 4
@@ -289,18 +300,18 @@ def grow_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: in
             image, pixel = divmod(first + i, height * width)
             rows[i] = x[image, pixel // width, pixel % width]
         for panel in range(len(weights)):
-            place, channel = panel // panels, PANEL * (panel % panels)
+            corner, channel = panel // panels, PANEL * (panel % panels)
             _multiply_rows(rows, weights[panel], products)
             for i in range(count):
                 image, pixel = divmod(first + i, height * width)
-                top, left = 2 * (pixel // width) + place // 2, 2 * (pixel % width) + place % 2
+                top, left = 2 * (pixel // width) + corner // 2, 2 * (pixel % width) + corner % 2
                 for column in range(PANEL):
                     out[image, top, left, channel + column] += products[i, column] + bias[channel + column]
 
 
 @compiled(nogil=True)
 def fold(planes: Floats, out: Floats) -> None:
-    """Fold squares of 2×2 pixels of planes (N, K, H, W) into channels of `out` (N, ⌈H/2⌉ or more, …, 4K or more)."""
+    """Fold squares of 2×2 pixels of planes (N, K, H, W) into channels of `out` (N, ≥ ⌈H/2⌉, ≥ ⌈W/2⌉, ≥ 4K)."""
     images, count, height, width = planes.shape
     for image in range(images):
         for y in range(height):
@@ -312,7 +323,7 @@ def fold(planes: Floats, out: Floats) -> None:
 
 @compiled(nogil=True)
 def unfold(x: Floats, out: Floats) -> None:
-    """Undo `fold`: pixels of `out` (N, K, 2H, 2W) from the first 4K channels of x (N, H, W, C)."""
+    """Unfold the first 4K channels of x (N, H, W, C) into the planes `out` (N, K, 2H, 2W): the inverse of `fold`."""
     images, count, height, width = out.shape
     for image in range(images):
         for plane in range(count):
