@@ -16,6 +16,7 @@ from helpers import dicoms
 from helpers.commands import Command
 from helpers.datasets import save_model, smooth_pictures, tiny_codec
 from helpers.networks import tiny_network
+from helpers.refusals import refused
 from PIL import Image
 from pydicom.uid import (
     DeflatedExplicitVRLittleEndian,
@@ -120,11 +121,11 @@ def test_no_pixel_decides_whether_a_picture_is_refused() -> None:
     ("tags", "word"),
     [
         ({"NumberOfFrames": 2}, "several frames"),
-        ({"PhotometricInterpretation": "PALETTE COLOR"}, "grey, RGB or YBR"),
+        ({"PhotometricInterpretation": "PALETTE COLOR"}, "grey, RGB and YBR"),
         ({"Rows": 65_000, "Columns": 65_000}, "must have 1 pixel to 64 megapixels, got 65000×65000"),
         ({"BitsAllocated": 1}, "8, 16 or 32 bits"),
-        ({"Rows": 9}, "not a whole picture"),
-        ({"PixelData": b"\0\0"}, "not a whole picture"),
+        ({"Rows": 9}, "damaged"),
+        ({"PixelData": b"\0\0"}, "damaged"),
     ],
     ids=str,
 )
@@ -137,14 +138,14 @@ def test_other_dicom_is_refused_in_one_line(tags: dict[str, Any], word: str) -> 
 
 def test_no_text_of_a_tag_is_in_the_reason() -> None:
     """A dataset gives the reasons of what it skips, and this tag may hold anything."""
-    with pytest.raises(DippError, match="grey, RGB or YBR") as error:
+    with pytest.raises(DippError, match="grey, RGB and YBR") as error:
         pictures.read(dicom(SCAN, PhotometricInterpretation="DOE JANE"), 3, Window(0, 1000))
     assert "DOE" not in str(error.value)
 
 
 def test_dicom_without_pydicom_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pydicom", None)
-    with pytest.raises(DippError, match=r'DICOM needs pydicom; in a checkout of dipp, pip install "\.\[dicom\]"'):
+    with refused("image", "pydicom", remedy='pip install ".[dicom]"'):
         pictures.read(dicom_bytes())
 
 
@@ -184,7 +185,8 @@ def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
     code, _, complaint = run(*asked)
     assert code == 1
     assert complaint.count("\n") == 1
-    assert "scan.dcm: its values have more than eight bits" in complaint
+    assert "scan.dcm" in complaint
+    assert "more than eight bits" in complaint
     assert not coded.exists()
     code, said, told = run(*asked, "--window", "100:730")
     assert code == 0, told

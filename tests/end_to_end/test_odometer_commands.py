@@ -179,7 +179,7 @@ def test_a_picture_that_changes_meanwhile_is_not_released(
     monkeypatch.setattr(Meter, "charge", swapped)
     code, _, err = run("encode", one, "-o", tmp_path / "a.dipp")
     assert code == 1
-    assert "changed while it was read" in err
+    assert "changed since it was charged" in err
     assert not (tmp_path / "a.dipp").exists()
 
 

@@ -106,7 +106,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     assert len(said["skipped"]) == 5
     assert said["certificate"]["epsilon"] <= 8
     assert said["payload_bpp"] <= said["file_bpp"]
-    for word in ("0 bytes", "megapixels", "format that can be read", "frames"):
+    for word in ("0 bytes", "megapixels", "supported format", "frames"):
         assert word in err, "the table tells the reasons"
     assert "cut.png" in err, "names are for the terminal"
     assert "images/s" not in err, "no bar without a terminal"
@@ -322,7 +322,7 @@ def test_a_release_of_no_picture_is_none(name: str, model: Path, tmp_path: Path,
     (source / "a.png").write_text("not a picture")
     code, out, err = run("privatize", source, tmp_path / name, *options(model))
     assert (code, out) == (1, "")
-    assert "format that can be read" in err
+    assert "supported format" in err
     assert err.splitlines()[-1].startswith("dipp: src: has no picture that can be used")
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
     Image.fromarray(pixels(1)[0]).save(source / "a.png")

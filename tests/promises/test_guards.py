@@ -244,7 +244,7 @@ def test_4_a_second_encoding_costs_as_much_again() -> None:
     ids=["nan", "float", "int64", "nan tensor", "float tensor"],
 )
 def test_5_only_eight_bits_enter(image: Any) -> None:
-    with pytest.raises(DippError, match="image: uint8"):
+    with pytest.raises(DippError, match="image: must be uint8"):
         make_codec(SHARP).encode([image])
 
 

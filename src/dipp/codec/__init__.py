@@ -1,21 +1,21 @@
-"""The codec: pictures in, a certified archive out, and back.
+"""The codec: encode pictures as an archive with a certificate, and decode archives.
 
 | module | what it is |
 |---|---|
 | `pictures`, `dicom` | any picture as eight-bit pixels; those in DICOM files |
-| `batches` | each file once, as many at a time as a device holds |
-| `charging` | all pictures are charged to the odometer before the first is encoded |
-| `chain`, `trajectory` | the one loop that encoder and decoder share; how the public state moves along it |
-| `questions`, `grids` | what questions ask and their candidates; coarse pictures and interpolation |
-| `told` | what answers have told of regions, beside what was painted there |
-| `asking`, `surroundings` | regions are asked about what they show; a picture without them, in a file |
-| `encoder` | the one place where the private pixels are read |
-| `decoder`, `decoding` | the indices of a file, and where they lead; flags of decoding, the last state as a picture |
-| `archive` | `dipp.open`: an archive that decodes itself |
-| `work` | what a received file may cost, before anything is decoded |
-| `options` | what encoding, privatising and redacting take from a caller, and the plan that follows |
-| `codec` | `Codec`, the façade |
-| `encoding` | `dipp.encode`, which makes the plan for the pictures that are given |
+| `batches` | checks that no picture is given twice, and the size of batches |
+| `charging` | charges all pictures to the odometer before the first is encoded |
+| `chain`, `trajectory` | the loop that encoder and decoder share; how the public state moves along it |
+| `questions`, `grids` | the content and the candidates of questions; coarse pictures and interpolation |
+| `told` | the state of regions: answers beside what was painted there |
+| `asking`, `surroundings` | encodes what regions show; stores the picture without them in a file |
+| `encoder` | the only module that reads the private pixels |
+| `decoder`, `decoding` | decodes the indices of a file; the flags of decoding, and pictures from the last states |
+| `archive` | `dipp.open`, and an archive that decodes itself |
+| `work` | limits the work that a received file may ask for, before anything is decoded |
+| `options` | the options of encoding, privatising and redacting, and the plan that follows from them |
+| `codec` | `Codec`, a denoiser with a plan |
+| `encoding` | `dipp.encode`, which makes the plan for the given pictures |
 """
 
 from dipp.codec.codec import Codec

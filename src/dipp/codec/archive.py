@@ -1,6 +1,6 @@
-"""`dipp.open`: an archive that can decode itself.
+"""`dipp.open`, and an archive that can decode itself.
 
-The format's own `Archive` needs no network: it reads certificate, plan and indices. This one adds `decode`.
+`format.Archive` reads certificate, plan and indices without a network. This class adds `decode`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
 
 class Archive(archives.Archive):
-    """Images as indices, with the certificate that covers them, in a .dipp file or in memory."""
+    """Images as indices, with the certificate that covers them, in a .dipp file or in memory.
+
+    Example::
+
+        archive = dipp.open("photo.dipp")
+        print(archive.certificate)
+        (picture,) = archive.decode()
+    """
 
     def decode(
         self,
@@ -40,15 +47,17 @@ class Archive(archives.Archive):
     ) -> list[Pixels]:
         """Decode every image, as the command `dipp decode` does. By default each is the expected picture.
 
-        The expected picture has the least squared error and invents nothing; at small ε it is smooth.
+        The expected picture is the mean of all pictures that the archive allows. It has the least squared error and no
+        invented details; at small ε it is smooth.
 
         Args:
-            model: Folder or hub id of the denoiser that the archive was made with. By default the one that ships.
+            model: Folder or hub id of the denoiser that the archive was made with. By default the denoiser that ships
+                with dipp.
             device: "auto", "cuda", "mps" or "cpu".
-            noisy: Whether the noisy reconstruction is wanted, without any denoising.
-            sample: Whether a plausible picture is wanted. It looks sharper; its details are made up.
+            noisy: Whether to return the noisy state itself, without any denoising.
+            sample: Whether to draw a plausible picture. It looks sharper, and its details are made up.
             ancestral: Whether to sample through every timestep, as the paper does.
-            calls: Network calls that denoise: 1 gives the expected picture, more sample.
+            calls: Number of network calls that denoise: 1 gives the expected picture, more draw a sample.
             steps: Number of steps that are decoded, for a preview. By default all of them.
             max_work: Billions of pixels that the file may send through the network. By default its size decides.
             progress: Whether a terminal shows a progress bar.
@@ -57,7 +66,11 @@ class Archive(archives.Archive):
             A uint8 array (H, W, C) for each image; the channels of a grey one are equal.
 
         Raises:
-            DippError: Flags contradict each other, or this is not the model of the archive.
+            DippError: Flags contradict each other, or the archive was made with another model.
+
+        Example::
+
+            pictures = dipp.open("photos.dipp").decode(sample=True)
         """
         decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
         sizes = [math.prod(size) for images, *size in self.runs.tolist() for _ in range(images)]
@@ -67,14 +80,18 @@ class Archive(archives.Archive):
 
 
 def open(path: str | Path, *, verify: bool = True) -> Archive:  # noqa: A001 - users say dipp.open
-    """Open a .dipp file. A large one is mapped, and read where it is needed.
+    """Open a .dipp file, and compute its certificate again. A large file is mapped into memory, not read at once.
 
     Args:
         path: The file.
-        verify: Whether the checksum over the whole file is compared. False reads the header only.
+        verify: Whether to compare the checksum over the whole file. False reads the header only.
 
     Raises:
         DippError: The file cannot be read, or is damaged or inconsistent.
+
+    Example::
+
+        archive = dipp.open("photo.dipp")
     """
-    found = archives.open(path, verify=verify)
-    return Archive(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})
+    plain = archives.open(path, verify=verify)
+    return Archive(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})

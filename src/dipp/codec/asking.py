@@ -1,7 +1,7 @@
-"""Asking regions: the picture of a private one whose regions were painted, and answers about what they really show.
+"""Encode and decode a picture with private regions: the regions are painted over, and answers say what they show.
 
-The public seed is drawn, and everything else is fixed, before anything of a region is read. The private pixels are read
-by `encoder.Selector.blocks` alone, as those of any unit are.
+The public seed and everything else that is public are fixed before anything of a region is read. As for other units,
+only `encoder.Selector.blocks` reads the private pixels.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ if TYPE_CHECKING:
 
 
 def ask(denoiser: Denoiser, plan: Plan, base: Pixels, pixels: Any, *, seed: bytes | None = None) -> Archive:
-    """Return the archive of a picture with clear surroundings, and of answers about its regions.
+    """Encode a picture with regions: return an archive of its clear surroundings and of answers about its regions.
 
     Args:
-        denoiser: The model whose words the plan asks by.
+        denoiser: The model, whose words are the possible answers.
         plan: A plan of questions to regions.
-        base: Public: the picture (H, W, 3), uint8, whose regions were painted without reading them.
-        pixels: Private: the original (H, W, 3), uint8. What lies outside the regions is never looked at.
-        seed: The public seed, for tests; by default a fresh one.
+        base: Public: the picture (H, W, 3), uint8, whose regions were painted over without reading them.
+        pixels: Private: the original (H, W, 3), uint8. Only the pixels of regions are read.
+        seed: The public seed of 16 bytes, for tests. By default it is drawn.
 
     Raises:
         DippError: The unit of the plan is not regions of this picture, or the denoiser has no words.
     """
     if not plan.unit.surrounded or denoiser.books is None:
-        raise DippError("regions", "a plan that asks regions, and a model with words, are needed")
+        raise DippError(
+            "regions", "need a plan of questions to regions, and a model with words", "use another plan or model"
+        )
     public = randomness.fresh_seed() if seed is None else seed
     release = Release(
         plan,
@@ -59,18 +61,30 @@ def ask(denoiser: Denoiser, plan: Plan, base: Pixels, pixels: Any, *, seed: byte
 
 
 def alone(archive: Archive) -> Archive:
-    """Return an archive without its surroundings: for a picture that is a file of its own."""
+    """Return an archive of regions without its surroundings, for use beside a picture file that shows them."""
     release = dataclasses.replace(archive.release, surroundings=None)
     geometries = [release.geometry(*archive.runs[0, 1:].tolist())]
     return Archive.build(release, geometries, archive.batch(0, 1), grey=archive.grey.tolist())
 
 
 def decoded(denoiser: Denoiser, archive: Archive, base: Pixels) -> Pixels:
-    """Return the picture (H, W, 3) of an archive of one picture with regions, from its painted picture."""
+    """Decode an archive of one picture with regions.
+
+    Args:
+        denoiser: The model that the archive was made with.
+        archive: The archive.
+        base: The picture (H, W, 3), uint8, whose regions are painted over.
+
+    Returns:
+        The picture (H, W, 3), uint8, with what the answers say about the regions.
+
+    Raises:
+        DippError: The picture has another size than the archive's, or the model is another.
+    """
     geometry = Geometry.of(base.shape)
     if archive.runs.tolist() != [[1, geometry.height, geometry.width]]:
-        raise DippError("regions", "the answers are those of a picture of another size")
+        raise DippError("regions", "have answers for a picture of another size", "decode them with their own picture")
     denoiser.require_identity(archive.release.model)
     end = Decoder(denoiser).end(archive.release, geometry, archive.batch(0, 1), [0], archive.grey, base=base)
-    found: Pixels = end.pictures()[0]
-    return found
+    picture: Pixels = end.pictures()[0]
+    return picture

@@ -1,17 +1,17 @@
-"""The coded chain: the one loop that encoder and decoder share.
+"""The coded chain: the loop that encoder and decoder share.
 
-    first state → for each step: x̂0 (public) → an index a chunk → noise z → next state → …
+    first state → for each step: x̂0 (public) → an index for each chunk → noise z → next state → …
 
-A step whose chunks are asked in several rounds (`core.steps.Question`) goes round this loop once for each of them.
+A step whose chunks are asked in several rounds (`core.steps.Question`) goes through this loop once for each round.
 
-The two differ only in where the indices come from: `Choose` selects them by the private image (`encoder.Selector`), or
-reads them from a file (`decoder.IndexReader`). All else is a function of the plan, the public seed and the indices, so
-the decoder follows the encoder exactly (but for the rounding of the network's floats, which moves pixels slightly and
-can desynchronise nothing).
+Encoder and decoder differ only in the source of the indices, `Choose`: the encoder selects them by the private image
+(`encoder.Selector`), and the decoder reads them from a file (`decoder.IndexReader`). Everything else is a function of
+the plan, the public seed and the indices. So the decoder follows the encoder exactly, except for the rounding of the
+network's floats, which moves pixels slightly and cannot desynchronise the two.
 
-A coordinate of an image is pixel·C + channel, of the picture or of its latents (`core.latents`): to a chain, latents
-are a picture as any other. The mask and the deal of coordinates to chunks
-depend on seed, step and size, and are shared by all images, as is x_T; the candidates are an image's own.
+A coordinate of an image is pixel·C + channel. For latent models, the image is that of the latents (`core.latents`). The
+mask and the deal of coordinates to chunks depend on seed, step and size, and are shared by all images, as is x_T. Each
+image has its own candidates.
 """
 
 from __future__ import annotations
@@ -43,29 +43,33 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 KEPT_BYTES = 1 << 28
-"""Memory of the deals of all steps, at most; if they take more, one is kept at a time."""
+"""Largest memory, in bytes, for the deals of all steps. If they take more, only the last one is kept."""
 DEAL_BYTES = 16
-"""Bytes that a deal takes for each coordinate."""
+"""Bytes of a deal for each coordinate."""
 
 Indices = NDArray[np.int64]
 Choose = Callable[["StepLayout", Array], Indices]
-"""(layout, x̂0 of the touched coordinates in chunk order, images × coordinates) → indices, images × chunks."""
+"""A function from a layout and x̂0 of its coordinates, images × coordinates, to indices, images × chunks."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepLayout:
-    """What is public about one step of a batch of equal-sized images."""
+    """The public facts about one round of a step, for a batch of images of one geometry."""
 
     number: int
+    """Number of the step in the plan, from 0."""
     step: CodedStep
+    """The step."""
     arithmetic: Arithmetic
+    """Its integer arithmetic."""
     chunks: chunking.Chunks
+    """The chunks of the round."""
     geometry: Geometry
-    """Geometry of the coordinates that the step asks for: of the picture, or of a coarser one (`CodedStep.grid`)."""
+    """Geometry of the coordinates that the step codes: of the picture, or of a coarser one (`CodedStep.grid`)."""
     sources: NDArray[np.uint32]
-    """Key and nonce of each image's candidates at this step."""
+    """Key and nonce of each image's candidates at this step, images × 3."""
     turn: int
-    """Number of the round, from 0."""
+    """Number of the round within the step, from 0."""
     first: int
     """Number of the round's first chunk, among all chunks of the step."""
     all_chunks: chunking.Chunks
@@ -77,27 +81,28 @@ class StepLayout:
 
     @functools.cached_property
     def streams(self) -> NDArray[np.uint32]:
-        """Rows (key0, key1, nonce, chunk), image after image."""
+        """Stream of each chunk, rows (key0, key1, nonce, chunk), image after image."""
         count = self.chunks.count
         rows = np.repeat(self.sources, count, axis=0)
         return np.column_stack([rows, np.tile(np.arange(count, dtype=np.uint32), len(self.sources))])
 
     @functools.cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of all chunks of all images, one after the other."""
+        """Bounds of the chunks of all images, in coordinates that are numbered image after image."""
         size = np.tile(np.diff(self.chunks.offsets), len(self.sources))
         return np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A plan on a denoiser, with a public seed, for images of one geometry."""
+    """A plan with its denoiser and public seed, for images of one geometry."""
 
     plan: Plan
     denoiser: Denoiser
     seed: bytes
+    """The public seed, 16 bytes."""
     geometry: Geometry
-    """Geometry of what is coded: of the pictures, or of their latents."""
+    """Geometry of the coded images: of the pictures, or of their latents."""
     picture: Geometry | None = None
     """Geometry of the pictures, if latents are coded."""
     base: Pixels | None = field(default=None, repr=False)
@@ -107,7 +112,15 @@ class Chain:
     def of_pictures(
         cls, plan: Plan, denoiser: Denoiser, seed: bytes, picture: Geometry, base: Pixels | None = None
     ) -> Chain:
-        """Return the chain of pictures of a geometry, whatever the denoiser codes of them."""
+        """Return the chain for pictures of a geometry, whose pixels or latents the denoiser codes.
+
+        Args:
+            plan: The plan.
+            denoiser: The denoiser.
+            seed: The public seed, 16 bytes.
+            picture: Geometry of the pictures.
+            base: Public: the picture (H, W, C) whose regions were painted over; None for other units.
+        """
         return cls(plan, denoiser, seed, denoiser.geometry_of(picture), picture, base)
 
     @property
@@ -116,15 +129,21 @@ class Chain:
         return self.picture or self.geometry
 
     def layout(self, number: int, images: Sequence[int], turn: int = 0) -> StepLayout:
-        """Return a round of step `number` of the given images (their numbers in the archive)."""
+        """Return the layout of one round of a step.
+
+        Args:
+            number: Number of the step, from 0.
+            images: Numbers of the images in the archive.
+            turn: Number of the round, from 0.
+        """
         sources = [randomness.stream(self.seed, image, number) for image in images]
         step, rows, dealt = self.plan.steps[number], np.array(sources, np.uint32), self._chunks(number)
         _, grid = step.grid(self.plan.unit, self.geometry)
         chunks = dealt if step.turns == 1 else dealt.in_round(turn)
         first = (0, *dealt.rounds)[turn]
         asked = self.trajectory.asked(self.seed, number, turn)
-        own = self.plan.arithmetic(step)
-        return StepLayout(number, step, own, chunks, grid, rows, turn, first, dealt, self.geometry, asked)
+        arithmetic = self.plan.arithmetic(step)
+        return StepLayout(number, step, arithmetic, chunks, grid, rows, turn, first, dealt, self.geometry, asked)
 
     @functools.cached_property
     def _chunks(self) -> Callable[[int], chunking.Chunks]:
@@ -135,14 +154,23 @@ class Chain:
 
     @functools.cached_property
     def trajectory(self) -> Trajectory:
-        """How the state moves."""
+        """How the public state moves along the plan."""
         return trajectory(self.plan, self.denoiser, self.geometry, self.base)
 
     def run(self, images: Sequence[int], choose: Choose, steps: int | None = None) -> tuple[Array, list[Indices]]:
-        """Walk the first `steps` steps, by default all: return the state that both sides reach, and the indices."""
+        """Run the chain for a batch of images.
+
+        Args:
+            images: Numbers of the images in the archive.
+            choose: Selects or reads the indices.
+            steps: Number of steps, by default all of the plan.
+
+        Returns:
+            The state (N, C, H, W) that encoder and decoder reach, and the indices of each round, images × chunks.
+        """
         state, chosen = self.trajectory.start(self.seed, self.geometry), []
-        walked = self.plan.steps if steps is None else self.plan.steps[:steps]
-        for number, turn in ((number, turn) for number, step in enumerate(walked) for turn in range(step.turns)):
+        taken = self.plan.steps if steps is None else self.plan.steps[:steps]
+        for number, turn in ((number, turn) for number, step in enumerate(taken) for turn in range(step.turns)):
             watch.step(number)
             state, indices = self._advanced(self.layout(number, images, turn), state, images, choose)
             chosen.append(indices)
@@ -151,15 +179,15 @@ class Chain:
     def _advanced(
         self, layout: StepLayout, state: Array, images: Sequence[int], choose: Choose
     ) -> tuple[Array, Indices]:
-        """Return the state after one round of a step, and its indices. All else is dropped at its end."""
-        # A prediction that is not finite counts as 0, on both sides: nothing about a transcript may fail.
+        """Return the state after one round of a step, and its indices. All other arrays of the round are freed."""
+        # A prediction that is not finite counts as 0 on both sides, because no transcript may make a chain fail.
         x_hat = _finite(self.trajectory.predict(layout.number, state, layout.turn))
         flat = x_hat.reshape(len(x_hat), -1)[:, alike(_planes_of(layout), x_hat)]
         indices = choose(layout, _expanded(flat, len(images)))
         return self.trajectory.advance(layout.number, state, x_hat, self.noise(layout, indices), layout.turn), indices
 
     def noise(self, layout: StepLayout, indices: Indices) -> Array:
-        """Return what is observed of the chosen candidates, (N, C, H, W), and 0 where the step does not touch."""
+        """Return the noise z (N, C, H, W) that the chosen candidates stand for, and 0 where the step does not touch."""
         height, width, channels = layout.geometry.shape
         noise = self.denoiser.placed(np.zeros((len(indices), channels * height * width), np.float32))
         if layout.chunks.count:
@@ -170,24 +198,24 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class SharedCandidates:
-    """The public candidates of a step (`core.code.Shared`), on the device of the denoiser."""
+    """The public candidates of a round, on the denoiser's device: an implementation of `core.code.Shared`."""
 
     layout: StepLayout
     states: Array
-    """States of the denoiser: what is observed is of their library, and on their device."""
+    """An array of the denoiser, whose library and device the results have."""
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of all chunks of all images."""
+        """Bounds of the chunks of all images (`StepLayout.offsets`)."""
         return self.layout.offsets
 
     def draws(self, indices: Indices) -> Any:
-        """Return what the candidates have drawn; the backend is loaded here, since not every code needs it."""
+        """Return the draws of the chosen candidates. The backend is loaded here, because not every code needs it."""
         law, device = self.layout.arithmetic.law, getattr(self.states.device, "type", "cpu")
         return scoring.backend(device).winners(law, self.layout.streams, self.layout.offsets, indices)
 
     def noise(self, draws: Any) -> Array:
-        """Return the unit-variance noise of each draw."""
+        """Return the noise of unit variance for each draw."""
         table = _samples(self.layout.arithmetic.channel, self.layout.arithmetic.law.group_size)
         if isinstance(self.states, np.ndarray):
             return table[draws]
@@ -196,34 +224,35 @@ class SharedCandidates:
         return alike(table, self.states)[torch.as_tensor(draws).to(torch.int64).to(self.states.device)]
 
     def means(self, indices: Indices) -> Array:
-        """Return what the candidates of a question mean for each coordinate, image after image."""
-        own = self.layout
-        if own.asked is None:
-            raise DippError("means", "a question is needed, which has candidates of its own")
-        return alike(questions.observed(indices, own.chunks, own.first, own.geometry, own.asked), self.states)
+        """Return the meaning of a question's chosen candidates for each coordinate, images × coordinates."""
+        layout = self.layout
+        if layout.asked is None:
+            raise DippError("means", "are defined for questions alone", "use a code that draws from the step's channel")
+        meanings = questions.observed(indices, layout.chunks, layout.first, layout.geometry, layout.asked)
+        return alike(meanings, self.states)
 
 
 def _planes_of(layout: StepLayout) -> NDArray[np.int64]:
-    """Return where the coordinates of the chunks, pixel·C + channel, lie in a state of planes (C, H, W)."""
+    """Return the positions of the chunks' coordinates, pixel·C + channel, in a flattened state (C, H, W)."""
     pixel, channel = np.divmod(layout.chunks.order, layout.geometry.channels)
-    found: NDArray[np.int64] = channel * layout.geometry.pixels + pixel
-    return found
+    positions: NDArray[np.int64] = channel * layout.geometry.pixels + pixel
+    return positions
 
 
 def _finite(values: Array) -> Array:
-    """Return values with 0 in the place of those that are not finite: the same array if all are."""
-    if isinstance(values, np.ndarray) and np.isfinite(values).all():  # a device would have to wait for the answer
+    """Return values with each that is not finite replaced by 0: the same array if all are finite."""
+    if isinstance(values, np.ndarray) and np.isfinite(values).all():  # on other devices, the check would wait for them
         return values
     return library(values).nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _expanded(values: Array, count: int) -> Array:
-    """Return values (N, …), of one image or of all, as those of all."""
+    """Return values (count, …) from values (N, …) of all images, or of one that stands for all."""
     return values if len(values) == count else library(values).broadcast_to(values, (count, *values.shape[1:]))
 
 
 @functools.lru_cache(maxsize=8)
 def _samples(channel: Channel, group_size: int) -> NDArray[np.float32]:
-    """The unit-variance noise of every draw: of a bit, where a draw is shared by a group, or of 16."""
+    """Return the noise of unit variance for every possible draw: of 16 bits, or of one bit that a group shares."""
     draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
     return channel.sample(draws).astype(np.float32)

@@ -1,6 +1,6 @@
-"""What a picture may cost and what it is charged.
+"""Compute what releasing a picture costs, and charge it to the odometer.
 
-All pictures are charged to the odometer before the first of them is encoded, and each is encoded as it was charged.
+All pictures are charged before the first is encoded, and each is checked to be the picture that was charged.
 """
 
 from __future__ import annotations
@@ -21,29 +21,35 @@ from dipp.privacy.budget import Budget
 from dipp.privacy.printing import lower, upper
 
 COMMAND = "encode"
-"""What the rows of the odometer say of these releases, from Python and from the command line."""
+"""Name of the command in the odometer's rows for encodings, from Python and from the command line."""
 
 
 def losses(plan: Plan, geometry: Geometry) -> tuple[float, float]:
-    """Return pure ε and ρ that a picture loses when it is released; both are infinite without a certificate."""
+    """Return pure ε and ρ of a picture that is released by a plan; both are infinite without a certificate."""
     if not plan.coding.certified:
         return math.inf, math.inf
-    found = promised(plan, geometry, None)
-    return found.epsilon, found.rho
+    certificate = promised(plan, geometry, None)
+    return certificate.epsilon, certificate.rho
 
 
 def require_within(plan: Plan, budget: Budget | None, geometry: Geometry) -> None:
-    """Raise if a picture of this geometry is too small for a plan to keep its budget, or too large for its δ."""
+    """Raise if pictures of a geometry are too small for a plan to keep its budget, or too large for its δ.
+
+    Args:
+        plan: The plan.
+        budget: The budget that it was made for; None checks nothing.
+        geometry: Geometry of the pictures.
+    """
     if budget is None:
         return
     size = f"{geometry.height}×{geometry.width}"
     if not budget.allows(promised(plan, geometry, budget.delta)):
-        raise DippError("image", f"{size} is too small for this plan to keep {budget}", "use a larger one")
+        raise DippError("image", f"of {size} is too small for this plan to keep {budget}", "use a larger one")
     count = plan.unit.count(geometry)
     if budget.delta is not None and advice.too_large(budget.delta, count):
         raise DippError(
             "image",
-            f"{size} has {count} {plan.unit.plural}, and that many times δ = {upper(budget.delta)} is 1 or more, "
+            f"of {size} has {count} {plan.unit.plural}, and that many times δ = {upper(budget.delta)} is 1 or more, "
             f"which allows a {plan.unit.short} to be published as it is",
             f"pass a delta far below {lower(1 / count, 1)}, or none",
         )
@@ -53,9 +59,9 @@ def charged(images: Sequence[Any], read: Callable[[Any], Picture], plan: Plan, m
     """Charge all pictures in one transaction, then yield them.
 
     Args:
-        images: Pictures as they were given. Each is read twice, and once more before an odometer is begun.
-        read: Returns a picture that can be encoded, and raises for any other.
-        plan: The plan that they are encoded by.
+        images: Pictures as the caller gave them. Each is read twice, and once more if there is no odometer yet.
+        read: Function that returns a picture that can be encoded, and raises for any other.
+        plan: The plan of the encoding.
         meter: The odometer.
 
     Raises:
@@ -81,5 +87,5 @@ def charged(images: Sequence[Any], read: Callable[[Any], Picture], plan: Plan, m
         picture = read(image)
         if meter.mark(picture.known_by) != marks[number]:
             name = batches.name(image) or f"image {number}"
-            raise DippError(name, "it was changed while it was read, and nothing was released", "try again")
+            raise DippError(name, "has changed since it was charged, and nothing was released", "try again")
         yield picture

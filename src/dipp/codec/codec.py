@@ -1,7 +1,7 @@
-"""The codec: pictures in, a certified archive out, and back.
+"""The codec: encode pictures as an archive with a certificate, and decode archives.
 
 Everything public is fixed before an image is read: the plan when the codec is made, the seed when `encode` is called.
-The private pixels are clamped by their type (eight bits), and read once a step (`encoder.Selector`).
+The private pixels are bounded by their type (eight bits), and read once for each step (`encoder.Selector`).
 """
 
 from __future__ import annotations
@@ -39,24 +39,34 @@ if TYPE_CHECKING:
     import torch
 
 Progress = Callable[[int], None]
-"""Callback that receives the number of images that are done."""
+"""Callback that receives the number of images that are encoded or decoded."""
 
 
 @dataclass(frozen=True, eq=False)
 class Codec:
-    """A denoiser and a plan."""
+    """A denoiser with a plan, which encodes and decodes pictures.
+
+    Example::
+
+        codec = dipp.Codec.from_pretrained(epsilon=4)
+        archive = codec.encode(["a.png", "b.png"])
+        archive.save("pictures.dipp")
+        pictures = codec.decode(archive)
+    """
 
     denoiser: Denoiser
+    """The public network that predicts pictures."""
     plan: Plan
+    """The coded steps."""
     budget: Budget | None = None
-    """What the plan was made for: images so small that they would exceed it are refused."""
+    """Budget that the plan was made for. Images that are too small to keep it are refused. None checks nothing."""
     table: str | None = None
-    """SHA-256 of the public residuals that the gains of a sensing plan follow from."""
+    """SHA-256 of the public residuals that the gains of a sensing plan follow from; None for other plans."""
     bound: bool = False
-    """Whether the rate, and not the budget, limits the picture."""
+    """Whether the wanted rate limits the quality, and not the budget."""
 
     def __post_init__(self) -> None:
-        trajectory(self.plan, self.denoiser)  # refuses a plan that does not fit the denoiser
+        trajectory(self.plan, self.denoiser)  # raises if the plan does not fit the denoiser
         if self.denoiser.latents is not None and self.plan.coding.certified:
             self.denoiser.latents.require_unit(self.plan.unit)
 
@@ -78,18 +88,22 @@ class Codec:
         """Return the codec of the best expected quality within a budget.
 
         Args:
-            model: Folder or hub id: what `dipp train` wrote, or a denoiser in diffusers' format. By default the one
-                that ships with dipp.
+            model: Folder or hub id of a denoiser that `dipp train` wrote, or of one in diffusers' format. By default
+                the denoiser that ships with dipp.
             device: "auto", "cuda", "mps" or "cpu".
-            size: Height and width of the smallest picture to be encoded, by default the denoiser's own size: any plan
-                serves any size, but its own takes the fewest bits.
+            size: Height and width of the smallest picture to be encoded, by default the denoiser's own size. The plan
+                serves pictures of any size, and takes the fewest bits for this size.
             plan: The budget (`epsilon=4`) and other keywords, which `PlanOptions` describes.
 
         Raises:
             DippError: An argument is invalid, or no plan keeps the budget.
+
+        Example::
+
+            codec = dipp.Codec.from_pretrained(epsilon=4, preset="swift", size=(480, 640))
         """
-        made = planned(model, device, size, **plan)
-        return cls(made.denoiser, made.point.plan, made.budget, made.point.table, made.point.bound)
+        result = planned(model, device, size, **plan)
+        return cls(result.denoiser, result.point.plan, result.budget, result.point.table, result.point.bound)
 
     @classmethod
     def for_release(
@@ -100,7 +114,17 @@ class Codec:
         device: str | torch.device = "auto",
         budget: Budget | None = None,
     ) -> Codec:
-        """The codec of a release that is under way or done: its plan, on the denoiser that it names."""
+        """Return the codec that a release was or is being made with: its plan, with the denoiser that it names.
+
+        Args:
+            release: Public parameters of an archive, `archive.release`.
+            model: Folder or hub id of the denoiser. By default the denoiser that ships with dipp.
+            device: "auto", "cuda", "mps" or "cpu".
+            budget: Budget of further pictures; None checks nothing.
+
+        Raises:
+            DippError: The release was made with another model.
+        """
         denoiser = models.load(model, device, release.prompt)
         denoiser.require_identity(release.model)
         return cls(denoiser, release.plan, budget, release.table)
@@ -108,28 +132,30 @@ class Codec:
     def release(
         self, seed: bytes, *, given: bool = False, beacon: Beacon | None = None, window: Window | None = None
     ) -> Release:
-        """What is public about an encoding with this codec and a public seed; `given` by the caller, or drawn.
+        """Return the public parameters of an encoding with this codec.
 
-        With a beacon, `seed` is the sender's own part, and the public seed follows from both. `window` is that of
-        pictures of more than eight bits.
+        Args:
+            seed: The public seed, 16 bytes. With a beacon, the sender's part of it.
+            given: Whether the caller gave the seed, which the file then records; False if it was drawn.
+            beacon: Round of a public random beacon that is mixed into the seed.
+            window: Values that become black and white in pictures of more than eight bits.
         """
         delta = self.budget.delta if self.budget else None
         mixed = None if beacon is None else beacon.mixed_with(seed)
         public = seed if mixed is None else mixed.seed
-        own = self.denoiser
         return Release(
             self.plan,
-            own.identity,
+            self.denoiser.identity,
             public,
-            own.colours,
+            self.denoiser.colours,
             delta,
             self.table,
             given,
             mixed,
             window,
             hidden=self.budget.hidden if self.budget else None,
-            latents=own.latents,
-            prompt=own.prompt,
+            latents=self.denoiser.latents,
+            prompt=self.denoiser.prompt,
         )
 
     def encode(
@@ -144,27 +170,36 @@ class Codec:
         progress: Progress = lambda _: None,
         ends: Callable[[End], None] = lambda _: None,
     ) -> Archive:
-        """Encode one picture, or an iterable of them: each is released once, and a file that is named twice is refused.
+        """Encode one or several pictures into an archive. Each picture is released once.
 
         All pictures are charged to this user's odometer before the first is encoded, as `dipp encode` does. So an
-        iterator is read to its end first: give paths if the pictures do not fit into memory, and a new array for each
-        picture. `odometer` may be a `Meter`, with a limit for instance; False counts nothing, and is for pictures that
-        are not private.
+        iterator is read to its end first. Give paths if the pictures do not fit into memory, and a new array for each
+        picture. The public seed is drawn before the first image is looked at.
 
-        A picture is a path, a PIL image, a uint8 array (H, W, C) or (H, W), or a uint8 tensor (C, H, W); an array or
-        tensor of four dimensions is a stack of them. What is ambiguous is refused. Pictures of more than eight bits
-        need a `window`, "LOW:HIGH", (low, high) or "full": which values become black and white. It is recorded.
+        Args:
+            images: One picture or an iterable of pictures. A picture is a path, a PIL image, a uint8 array (H, W, C) or
+                (H, W), or a uint8 tensor (C, H, W). An array or tensor of four dimensions is a stack of pictures.
+            seed: A fixed public seed of 16 bytes, for tests. With a beacon, the sender's part of the seed.
+            given: Whether the file records that the seed was given. Pass False only if you drew the seed at random
+                before you looked at anything of an image.
+            beacon: Round of a public random beacon, which is mixed into the seed and recorded.
+            window: Values that become black and white in pictures of more than eight bits: "LOW:HIGH", (low, high) or
+                "full". It is recorded.
+            odometer: True charges this user's odometer, a `Meter` another one or one with a limit. False charges
+                nothing, and is for pictures that are not private.
+            progress: Callback that receives the number of encoded images.
+            ends: Callback that receives the final states of each batch, which a decoder reaches as well.
 
-        The public seed is drawn before the first image is looked at. A fixed `seed` is for tests, and the file says
-        that it was given; unless, with given = False, the caller drew it before it looked at anything of an image.
-        With a beacon, the seed follows from both, and the file records how.
+        Returns:
+            The archive.
 
-        `progress` receives the number of images that are done, and `ends` the final states of each batch: those that a
-        decoder reaches.
+        Raises:
+            DippError: A picture is ambiguous, given twice, or cannot be encoded; nothing was released.
+            LimitError: A picture would exceed the limit of the odometer; nothing was released.
         """
-        given, own = given and seed is not None, randomness.fresh_seed() if seed is None else seed
+        given, chosen = given and seed is not None, randomness.fresh_seed() if seed is None else seed
         public = Window.of(window)
-        release = self.release(own, given=given, beacon=Beacon.of(beacon), window=public)
+        release = self.release(chosen, given=given, beacon=Beacon.of(beacon), window=public)
         self.denoiser.prepare()
         recorder = Recorder()
         rows: list[Indices] = []
@@ -182,11 +217,11 @@ class Codec:
             ends(end)
             progress(done)
         if not done:
-            raise DippError("images", "a picture is needed, there is none")
+            raise DippError("images", "are empty", "give at least one picture")
         return Archive.build(release, geometries, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
 
     def _pictures(self, images: Iterator[Any], window: Window | None, odometer: bool | Meter) -> Iterator[Picture]:
-        """Return the pictures that can be encoded, after all of them were charged."""
+        """Return the pictures as eight-bit pixels, after all of them were charged."""
 
         def read(image: Any) -> Picture:
             picture = as_picture(image, self.denoiser.colours, window)
@@ -202,15 +237,18 @@ class Codec:
     def decode(
         self, source: Sources, decoding: Decoding = EXPECTED, *, progress: Progress = lambda _: None
     ) -> list[Pixels]:
-        """Decode every image of an archive, of a .dipp file, or of several. By default each is the expected picture.
+        """Decode every image of one or several archives. By default each is the expected picture.
 
         Args:
             source: An archive, the path of a .dipp file, or an iterable of those.
-            decoding: Which picture is wanted.
+            decoding: Flags that choose the kind of picture, such as `Decoding(sample=True)`.
             progress: Callback that receives the number of decoded images.
 
         Returns:
             A uint8 array (H, W, C) for each image; the channels of a grey one are equal.
+
+        Raises:
+            DippError: A file is damaged, or was made with another model.
         """
         decoded = []
         for picture in self.pictures(source, decoding):
@@ -219,7 +257,12 @@ class Codec:
         return decoded
 
     def pictures(self, source: Sources, decoding: Decoding = EXPECTED) -> Iterator[Pixels]:
-        """Decode as `decode` does, one by one: an archive of a million images does not fit into memory."""
+        """Yield every image of one or several archives, without holding all in memory; otherwise as `decode`.
+
+        Args:
+            source: An archive, the path of a .dipp file, or an iterable of those.
+            decoding: Flags that choose the kind of picture.
+        """
         return Decoder(self.denoiser).pictures(source, decoding)
 
     def _batches(self, images: Iterable[Picture]) -> Iterator[list[Picture]]:

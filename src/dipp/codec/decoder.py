@@ -1,4 +1,4 @@
-"""The decoder's part: what is decoded, the indices of a file, step by step, and where they lead."""
+"""The decoder's part of the chain: it reads the indices of a file, step by step, and follows them."""
 
 from __future__ import annotations
 
@@ -27,56 +27,70 @@ from dipp.models import watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 
 Sources = Archive | str | Path | Iterable[Archive | str | Path]
-"""What is decoded: an archive, the path of a file, or an iterable of those."""
+"""Anything that can be decoded: an archive, the path of a .dipp file, or an iterable of those."""
 
 
 @dataclass(frozen=True, eq=False)
 class IndexReader:
-    """The decoder's `Choose`: the indices of the file, step by step."""
+    """The decoder's `chain.Choose`, which reads the indices of a file step by step."""
 
     indices: Indices
-    """Images × chunks of all steps, in order."""
+    """Indices of the file, images × chunks of all steps in order."""
     counts: tuple[int, ...]
-    """Chunks of each step."""
+    """Number of chunks of each step."""
 
     def __call__(self, layout: StepLayout, x_hat: Array) -> Indices:  # noqa: ARG002
-        """Return the columns of this round of the step."""
+        """Return the indices of one round of a step, images × chunks."""
         first = sum(self.counts[: layout.number]) + layout.first
         return self.indices[:, first : first + layout.chunks.count]
 
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """Decodes archives. It needs a denoiser alone: everything else is in the file."""
+    """A decoder of archives, which needs only a denoiser, because everything else is in the file."""
 
     denoiser: Denoiser
+    """The denoiser that the archives were made with."""
 
     def pictures(self, source: Sources, decoding: Decoding = EXPECTED) -> Iterator[Pixels]:
-        """Decode every image of archives, one by one, as uint8 arrays (H, W, C)."""
+        """Yield every image of one or several archives as a uint8 array (H, W, C).
+
+        Args:
+            source: An archive, the path of a .dipp file, or an iterable of those.
+            decoding: Flags that choose the kind of picture.
+
+        Raises:
+            DippError: A file is damaged, asks for too much work, or was made with another model.
+        """
         for archive in each_archive(source):
             for end in self.ends(archive, decoding):
                 yield from end.pictures(decoding)
 
     def ends(self, source: Archive, decoding: Decoding = EXPECTED) -> Iterator[End]:
-        """Decode the states of an archive, batch by batch.
+        """Yield the final states of an archive, batch by batch.
 
-        A watcher is told of the network calls that `decoding` takes afterwards, too.
+        Args:
+            source: The archive.
+            decoding: Flags of decoding. Reports of progress (`models.watch`) count its network calls as well.
+
+        Raises:
+            DippError: The archive asks for too much work, or was made with another model.
         """
         release = source.release
         self.denoiser.require_identity(release.model)
-        own = replace(self, denoiser=self.denoiser.prompted(release.prompt))
+        decoder = replace(self, denoiser=self.denoiser.prompted(release.prompt))
         questions.require_words(release.plan, self.denoiser, release.table)
         sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
         work.require_affordable(sizes, self.calls(release.plan, decoding), source.size, decoding.max_work)
         first = 0
         for images, height, width in source.runs.tolist():
             if height * width > MAX_PICTURE:
-                raise DippError("image", f"{height}×{width} is larger than can be decoded")
+                raise DippError("image", f"of {height}×{width} is larger than {MAX_PICTURE >> 20} megapixels")
             geometry, end = release.geometry(height, width), first + images
             while first < end:
                 last = min(end, first + batches.batch_size(self.denoiser.device.type, geometry))
                 grey = source.grey[first:last]
-                yield own.end(release, geometry, source.batch(first, last), range(first, last), grey, decoding)
+                yield decoder.end(release, geometry, source.batch(first, last), range(first, last), grey, decoding)
                 first = last
 
     def end(
@@ -89,9 +103,16 @@ class Decoder:
         decoding: Decoding = EXPECTED,
         base: Pixels | None = None,
     ) -> End:
-        """Decode the states of images of one geometry, from a row of indices for each.
+        """Return the final states of images of one geometry.
 
-        `base` is the painted picture of regions, where the release does not carry it.
+        Args:
+            release: Public parameters of the encoding.
+            geometry: Geometry of the images.
+            rows: Indices, images × chunks of all steps.
+            numbers: Numbers of the images in the archive.
+            grey: Which images are grey, (images,).
+            decoding: Flags of decoding, which may leave out steps.
+            base: The painted picture (H, W, C) of regions, if the release does not carry it.
         """
         self._require_model(release)
         base = surroundings.of(release, geometry) if base is None else base
@@ -103,38 +124,45 @@ class Decoder:
         return End(chain, steps, state, numbers, grey)
 
     def _require_model(self, release: Release) -> None:
-        """Raise unless the denoiser has the latents and the prompt of a release."""
+        """Raise if the denoiser has other latents or another prompt than a release."""
         if release.latents != self.denoiser.latents:
-            raise InconsistentError("latents", "those of the file are not those of its model", "do not trust the file")
+            raise InconsistentError("latents", "of the file are not those of its model", "do not trust the file")
         if release.prompt != self.denoiser.prompt:
-            raise DippError("prompt", f"the file was made with {release.prompt!r}", "load its model with that")
+            raise DippError("prompt", f"of the file is {release.prompt!r}", "load the model with that prompt")
 
     def calls(self, plan: Plan, decoding: Decoding = EXPECTED) -> int:
-        """Return the network calls that decode one picture."""
+        """Return the number of network calls that decode one picture."""
         steps = decoding.steps_of(plan)
         return steps + decoding.network_calls(trajectory(plan, self.denoiser), steps)
 
     def work(self, plan: Plan, decoding: Decoding = EXPECTED) -> float:
-        """Return the work of these calls, in calls at the resolution of the picture."""
+        """Return the work of decoding one picture, in network calls at the picture's full resolution."""
         return plan.work + self.calls(plan, decoding) - decoding.steps_of(plan)
 
 
 def each_archive(source: Sources) -> Iterator[Archive]:
-    """The archives of a source, one by one."""
+    """Yield the archives of a source.
+
+    Args:
+        source: An archive, the path of a .dipp file, or an iterable of those.
+
+    Raises:
+        DippError: The source is something else, or a file cannot be opened.
+    """
     if isinstance(source, Archive):
         yield source
     elif isinstance(source, str | os.PathLike):
         yield archives.open(source)
     elif isinstance(source, Iterable) and not isinstance(source, bytes) and not hasattr(source, "__array__"):
-        for one in source:
-            if not isinstance(one, Archive | str | os.PathLike):
-                raise _no_archive(one)
-            yield from each_archive(one)
+        for part in source:
+            if not isinstance(part, Archive | str | os.PathLike):
+                raise _no_archive(part)
+            yield from each_archive(part)
     else:
         raise _no_archive(source)
 
 
-def _no_archive(found: Any) -> DippError:
+def _no_archive(value: Any) -> DippError:
     return DippError(
-        "source", f"an archive, the path of a .dipp file, or an iterable of those is needed, got {type(found).__name__}"
+        "source", f"must be an archive, the path of a .dipp file, or an iterable of those, got {type(value).__name__}"
     )

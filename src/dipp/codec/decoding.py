@@ -1,13 +1,13 @@
-"""How a file is decoded: the flags as one object, and the last state of a chain as a picture.
+"""The flags of decoding, and pictures from the last state of a chain.
 
 | | network calls | picture |
 |---|---|---|
-| expected | 1 | the mean of all that the file allows: least squared error, nothing invented, smooth at small ε |
-| sampled | several | one that looks sharper; what the file does not say is drawn from what the network has learnt |
-| ancestral | every timestep | likewise, by DDPM sampling, as the paper has it |
+| expected | 1 | mean of all pictures that the file allows: least squared error, nothing invented, smooth at small ε |
+| sampled | several | one plausible picture, which looks sharper; the network makes up details |
+| ancestral | every timestep | one plausible picture, by DDPM sampling as in the paper |
 | noisy | 0 | the state itself |
 
-Nothing here is private: it is computed from the file alone.
+Everything here is public: it is computed from the file alone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dipp.models.denoiser import Denoiser
 from dipp.privacy.budget import is_whole
 
 SAMPLE_CALLS = 8
-"""Network calls to sample, by default. By looks (`benchmarks/looks.py`): at ε = 1, 3 calls hardly differ from the
-expected picture, and 8 are as sharp as 20, with a PSNR of 0.1 dB less to 0.4 dB more."""
+"""Number of network calls of sampling, by default. In `benchmarks/looks.py` at ε = 1, pictures from 3 calls hardly
+differ from the expected one. Those from 8 calls are as sharp as from 20, with a PSNR from 0.1 dB less to 0.4 more."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Decoding:
     """
 
     noisy: bool = False
-    """Whether the noisy reconstruction is wanted, without any denoising."""
+    """Whether to return the noisy state itself, without any denoising."""
     sample: bool = False
-    """Whether a plausible picture is wanted, and not the expected one."""
+    """Whether to draw a plausible picture in place of the expected one."""
     ancestral: bool = False
     """Whether to sample through every timestep, as the paper does."""
     calls: int | None = None
-    """Network calls: 1 gives the expected picture, more sample. By default 1, or `SAMPLE_CALLS` to sample."""
+    """Number of network calls: 1 gives the expected picture, more draw a sample. By default 1, or 8 with `sample`."""
     steps: int | None = None
     """Number of steps that are decoded, for a preview. By default all of them."""
     max_work: float | None = None
@@ -58,30 +58,30 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if self.noisy and (self.sample or self.ancestral or self.calls is not None):
-            raise DippError("noisy", "nothing is denoised there", "leave out sample, ancestral and calls")
+            raise DippError("noisy", "denoises nothing", "leave out sample, ancestral and calls")
         if self.ancestral and (self.sample or self.calls is not None):
-            raise DippError("ancestral", "it samples through every timestep", "leave out sample and calls")
+            raise DippError("ancestral", "samples through every timestep", "leave out sample and calls")
         least = 2 if self.sample else 1
         if self.calls is not None and not (is_whole(self.calls) and self.calls >= least):
             raise DippError(
-                "calls", f"a whole number ≥ {least} is needed{' to sample' * self.sample}, got {self.calls!r}"
+                "calls", f"must be a whole number ≥ {least}{' to sample' * self.sample}, got {self.calls!r}"
             )
         if self.steps is not None and not (is_whole(self.steps) and self.steps >= 0):
-            raise DippError("steps", f"a whole number from 0 is needed, got {self.steps!r}")
+            raise DippError("steps", f"must be a whole number of 0 or more, got {self.steps!r}")
 
     @property
     def invents(self) -> bool:
-        """Whether details are drawn that the file does not convey."""
+        """Whether the picture has details that the file does not convey."""
         return self.sample or self.ancestral or (self.calls or 1) > 1
 
     def steps_of(self, plan: Plan) -> int:
-        """Return how many steps of a plan are decoded."""
+        """Return the number of steps of a plan that are decoded, or raise if the plan has fewer than `steps`."""
         if self.steps is not None and self.steps > len(plan.steps):
-            raise DippError("steps", f"0 to {len(plan.steps)} is needed, got {self.steps!r}")
+            raise DippError("steps", f"must be from 0 to {len(plan.steps)}, got {self.steps!r}")
         return len(plan.steps) if self.steps is None else self.steps
 
     def network_calls(self, trajectory: Trajectory, steps: int) -> int:
-        """Return about how many network calls the picture of a state after `steps` steps takes."""
+        """Return the approximate number of network calls from the state after `steps` steps to a picture."""
         if self.noisy:
             return 0
         if self.ancestral:
@@ -96,7 +96,15 @@ class Decoding:
         state: Array,
         noise: Callable[[int, tuple[int, ...]], Array],
     ) -> Array:
-        """Return the picture of a state; `noise` has the public normals of ancestral sampling, of a given shape."""
+        """Return the pictures (N, C, H, W) of a state, with values around [−1, 1].
+
+        Args:
+            trajectory: The trajectory of the plan.
+            denoiser: The denoiser.
+            steps: Number of steps that were decoded.
+            state: The state after them.
+            noise: Function from a timestep and a shape (C, H, W) to the public normals of ancestral sampling.
+        """
         if self.noisy:
             return trajectory.noisy(steps, state)[0]
         calls = self.network_calls(trajectory, steps)
@@ -108,38 +116,47 @@ class Decoding:
 
         noisy, t = trajectory.noisy(steps, state)
         if self.ancestral:
-            shape = tuple(noisy.shape[1:])  # not that of the state, which may be coarser or have more planes
+            shape = tuple(noisy.shape[1:])  # the state may be coarser or have more planes
             return diffusion.ancestral(predict, denoiser.schedule, noisy, t, lambda s: noise(s, shape))
         return diffusion.fast(predict, denoiser.schedule, noisy, t, calls)
 
 
 EXPECTED = Decoding()
+"""Flags of the expected picture."""
 NOISY = Decoding(noisy=True)
+"""Flags of the noisy picture."""
 
 
 class End(NamedTuple):
-    """Where the chains of some images have got to, on either side."""
+    """The state in which the chain of a batch of images has ended, at the encoder or the decoder."""
 
     chain: Chain
+    """The chain."""
     steps: int
+    """Number of steps that were taken."""
     state: Array
+    """The state (N, C, H, W) after them."""
     numbers: Sequence[int]
-    """Numbers of the images."""
+    """Numbers of the images in the archive."""
     grey: NDArray[np.bool_]
-    """Which of them are grey."""
+    """Which images are grey, (N,)."""
 
     def noisy(self) -> tuple[Array, int]:
         """Return the states x_t (N, C, H, W) of the noise schedule, and their timestep t."""
         return self.chain.trajectory.noisy(self.steps, self.state)
 
     def pictures(self, decoding: Decoding = EXPECTED) -> Pixels:
-        """Return the pictures (N, H, W, C) of these states."""
+        """Return the pictures (N, H, W, C), uint8.
+
+        Args:
+            decoding: Flags that choose the kind of picture.
+        """
         denoiser = self.chain.denoiser
-        found = decoding.picture(self.chain.trajectory, denoiser, self.steps, self.state, self._noise)
-        return to_pixels(denoiser.picture(found, self.chain.size), self.grey)
+        x = decoding.picture(self.chain.trajectory, denoiser, self.steps, self.state, self._noise)
+        return to_pixels(denoiser.picture(x, self.chain.size), self.grey)
 
     def _noise(self, s: int, shape: tuple[int, ...]) -> Array:
-        """Return public normals of the images, each of this shape, for ancestral sampling to timestep s."""
+        """Return public normals (N, *shape) of the images, for ancestral sampling to timestep s."""
         seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
         drawn = np.stack([diffusion.normals(stream, shape) for stream in seeds])
         return alike(drawn, self.state)

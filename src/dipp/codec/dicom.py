@@ -1,9 +1,9 @@
-"""DICOM pictures, if pydicom is there: their stored values, and nothing else of the file.
+"""DICOM pictures, if pydicom is installed: their stored values, and nothing else of the file.
 
-Every tag but those that say how the values are stored (rows, columns, bits, photometric interpretation) is left alone.
-In particular the tags of windows and of rescaling are not applied: they are written for each picture, and some devices
-compute them from its values. A window is over the stored values. Where values of a physical unit are meant, as
-Hounsfield's, the caller converts its ends: stored = (value − intercept)/slope.
+Only the tags that say how values are stored are used: rows, columns, bits and photometric interpretation. In particular
+the tags of windows and of rescaling are ignored, because some devices compute them from the values of the picture. A
+window applies to the stored values. For values of a physical unit, such as Hounsfield's, the caller converts the ends
+of the window: stored = (value − intercept)/slope.
 
 Text that is burnt into the pixels, a name for example, is a part of the picture like any other.
 """
@@ -21,23 +21,26 @@ from numpy.typing import NDArray
 from dipp.errors import DippError
 
 FRONT = 132
-"""Bytes up to the end of the mark `DICM`."""
+"""Number of bytes from the start of a file to the end of `MARK`."""
 MARK = b"DICM"
+"""Bytes by which a DICOM file is recognised."""
 DEFLATED = "1.2.840.10008.1.2.1.99"
-"""Transfer syntax of files that are compressed as a whole, and could grow without bound."""
+"""Transfer syntax of files that are compressed as a whole, whose size after unpacking has no bound."""
 COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+"""Supported photometric interpretations of colour pictures."""
 GREYS = ("MONOCHROME1", "MONOCHROME2")
+"""Supported photometric interpretations of grey pictures."""
 
 
 def recognised(front: bytes) -> bool:
-    """Return whether the first `FRONT` bytes of a file are those of DICOM."""
+    """Return whether the first `FRONT` bytes of a file are those of a DICOM file."""
     return front[FRONT - len(MARK) : FRONT] == MARK
 
 
 def _deflated(content: bytes) -> bool:
-    """Whether a file is compressed as a whole, by its front matter alone (group 0002), where no pixel is.
+    """Return whether a file is compressed as a whole, by its file meta information (group 0002) alone.
 
-    Whether a picture is refused must not depend on its pixels, because a dataset says which ones were skipped.
+    Whether a picture is refused must not depend on its pixels, because a dataset names the pictures that it skipped.
     """
     from pydicom.filereader import read_dataset
 
@@ -51,35 +54,45 @@ class Dicom:
     """A DICOM file of one frame."""
 
     _dataset: Any
+    """The file as pydicom reads it."""
 
     @classmethod
     def open(cls, source: str | Path | bytes) -> Dicom:
-        """Read the file, and refuse what is not one picture."""
+        """Read a file.
+
+        Args:
+            source: Path or content of the file.
+
+        Raises:
+            DippError: pydicom is not installed, or the file does not hold one picture in a supported format.
+        """
         try:
             import pydicom
         except ImportError:
-            raise DippError("image", "DICOM needs pydicom", 'in a checkout of dipp, pip install ".[dicom]"') from None
+            raise DippError(
+                "image", "is DICOM, which needs pydicom", 'in a checkout of dipp, pip install ".[dicom]"'
+            ) from None
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
         if _deflated(content):
-            raise DippError("image", "a deflated DICOM file is not read", "save it uncompressed")
-        found = cls(pydicom.dcmread(io.BytesIO(content)))
-        if found._dataset.PhotometricInterpretation not in (*GREYS, *COLOURS):
-            # Not what it is: a dataset gives the reasons of what it skips, and a tag may hold any text.
-            raise DippError("image", "DICOM in grey, RGB or YBR is needed", "save it as PNG")
-        if int(found._dataset.get("NumberOfFrames", 1) or 1) != 1:
-            raise DippError("image", "a single picture is needed, this has several frames", "save them as files")
-        if found._dataset.BitsAllocated not in (8, 16, 32) or "PixelData" not in found._dataset:
-            raise DippError("image", "DICOM with whole numbers of 8, 16 or 32 bits is needed", "save it as PNG")
-        return found
+            raise DippError("image", "is a deflated DICOM file, which is not supported", "save it uncompressed")
+        picture = cls(pydicom.dcmread(io.BytesIO(content)))
+        if picture._dataset.PhotometricInterpretation not in (*GREYS, *COLOURS):
+            # The tag is not quoted: a dataset publishes why it skips pictures, and a tag may hold any text.
+            raise DippError("image", "is DICOM in other colours than grey, RGB and YBR", "save it as PNG")
+        if int(picture._dataset.get("NumberOfFrames", 1) or 1) != 1:
+            raise DippError("image", "has several frames", "save each frame as a file")
+        if picture._dataset.BitsAllocated not in (8, 16, 32) or "PixelData" not in picture._dataset:
+            raise DippError("image", "is DICOM without whole numbers of 8, 16 or 32 bits", "save it as PNG")
+        return picture
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height."""
+        """Width and height in pixels."""
         return int(self._dataset.Columns), int(self._dataset.Rows)
 
     @property
     def colour(self) -> bool:
-        """Whether it is in colour."""
+        """Whether the picture is in colour."""
         return self._dataset.PhotometricInterpretation in COLOURS
 
     @property
@@ -89,20 +102,20 @@ class Dicom:
 
     @property
     def wide(self) -> bool:
-        """Whether its values are others than 0 … 255."""
+        """Whether its values are not stored as numbers from 0 to 255."""
         return bool(self._dataset.BitsAllocated != 8 or self._dataset.get("PixelRepresentation", 0))
 
     def values(self) -> NDArray[Any]:
-        """The stored values, (H, W) or (H, W, 3); YBR becomes RGB."""
+        """Return the stored values, (H, W) or (H, W, 3). YBR is converted to RGB."""
         from pydicom.pixels import pixel_array
 
         try:
-            found: NDArray[Any] = np.asarray(pixel_array(self._dataset))
+            values: NDArray[Any] = np.asarray(pixel_array(self._dataset))
         except (NotImplementedError, RuntimeError):
             raise DippError(
-                "image", "this DICOM is compressed in a way that pydicom cannot read", "save it plain"
+                "image", "is DICOM in a compression that pydicom cannot read", "save it uncompressed"
             ) from None
         width, height = self.size
-        if found.shape != ((height, width, 3) if self.colour else (height, width)):
-            raise DippError("image", "this DICOM has other values than its header says", "get it again")
-        return found
+        if values.shape != ((height, width, 3) if self.colour else (height, width)):
+            raise DippError("image", "is DICOM with another number of values than its header says", "get it again")
+        return values

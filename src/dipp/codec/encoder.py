@@ -1,10 +1,10 @@
-"""The encoder's part of the chain: the one place where the private pixels are read, once a step.
+"""The encoder's part of the chain: the only module that reads the private pixels, once for each step.
 
-Everything that is computed before the shifts is public. What leaves this module is the indices that the code has drawn,
-and a record of the integers that their ε depends on.
+Everything that is computed before the shifts is public. Only the indices that the code has drawn leave this module, and
+a record of the integers that their ε depends on.
 
-A latent model codes what its VAE makes of the pixels (`Denoiser.coded`), picture by picture and before the first step:
-that is as private as they are, and takes their place here. Only whole pictures can then be certified.
+A latent model codes latents, which its VAE computes from each picture before the first step (`Denoiser.coded`). The
+latents are as private as the pixels, and take their place here. Then only whole pictures can be certified.
 """
 
 from __future__ import annotations
@@ -38,41 +38,50 @@ if TYPE_CHECKING:
 
 
 CHECKED_SHIFTS = 1024
-"""Shifts of a step that are computed again, where a device computed them."""
+"""Number of shifts of each step that are computed again by NumPy, after a GPU computed them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """The encoder's `Choose`: the one place where the private pixels are read, once a step."""
+    """The encoder's `chain.Choose`, which draws indices by the private pixels. No other code reads them."""
 
     plan: Plan
+    """The plan."""
     seed: bytes
+    """The public seed, 16 bytes."""
     pixels: NDArray[np.uint8] = field(repr=False)
-    """Private: images × coordinates, the pixels or what a VAE has made of them."""
+    """Private: the pixels, or the latents that a VAE computed from them, images × coordinates."""
     device: str
+    """Type of device on which candidates are scored."""
     recorder: Recorder = field(default_factory=Recorder)
+    """Writes down the integers that ε depends on."""
     tallies: dict[int, Tally] = field(default_factory=dict)
-    """What was drawn for the questions that are not recorded yet, by number of the step."""
+    """Records of the draws for questions whose rounds are not all asked, by number of the step."""
 
     def __call__(self, layout: StepLayout, x_hat: Array) -> Indices:
-        """Scores from the private pixels, an index a chunk from the scores."""
+        """Draw an index for each chunk of a round by the private pixels, and return them, images × chunks."""
         indices = np.empty((len(self.pixels), 0), np.int64)
         if layout.chunks.count:
             indices = self.plan.code.draw(self.read(layout, x_hat)).reshape(len(self.pixels), -1)
         if layout.number in self.tallies:
             self._record_draws(layout)
-        elif not layout.chunks.count:  # a step that touches nothing of so small an image
+        elif not layout.chunks.count:  # a step that touches no coordinate of a small image
             self._record(layout, self._observed(layout))
         return indices
 
     def read(self, layout: StepLayout, x_hat: Array) -> Any:
-        """Return what the code of the plan draws from: blocks if the step has candidates of its own, or scored ones."""
+        """Return the private input of the plan's code: blocks for questions, scored candidates for other steps.
+
+        Args:
+            layout: The round.
+            x_hat: The public prediction, images × coordinates in the order of the chunks.
+        """
         return self.scored(layout, x_hat) if layout.asked is None else self.blocks(layout, x_hat)
 
     def blocks(self, layout: StepLayout, x_hat: Array) -> Blocks:
-        """Return the blocks of a question: their content is private, from one look at the pixels.
+        """Return the blocks of a question, whose private content is read from the pixels once.
 
-        What is drawn of them is written down in the tally of the step, by the draw itself.
+        The draw itself records its integers in the tally of the step.
 
         Args:
             layout: The round of the question.
@@ -80,19 +89,24 @@ class Selector:
         """
         step, chunks, terms = layout.step, layout.chunks, self._terms(layout)
         if not isinstance(step, Question) or not isinstance(terms, Weights) or layout.asked is None:
-            raise DippError("blocks", "a question with its candidates is needed")
+            raise DippError("blocks", "are defined for questions with candidates alone", "use another plan")
         private = questions.coarse(self.pixels, layout.picture, self.plan.unit, step)
         residuals = private[:, chunks.order] - host(x_hat)
         tally = self.tallies.setdefault(layout.number, Tally())
         return questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms, tally)
 
     def scored(self, layout: StepLayout, x_hat: Array) -> scoring.Candidates:
-        """Return the scored candidates of a step that scores integer shifts."""
-        on = partial(scoring.backend, self.device)
-        return scoring.Candidates(self.task(layout, x_hat), on, self._terms(layout))
+        """Return the scored candidates of a step that is not a question, for the same arguments as `read`."""
+        backend = partial(scoring.backend, self.device)
+        return scoring.Candidates(self.task(layout, x_hat), backend, self._terms(layout))
 
     def task(self, layout: StepLayout, x_hat: Array) -> scoring.ScoringTask:
-        """What is scored, and a record of it: the shifts are private, from one look at the pixels; all else is not."""
+        """Return the scoring of a step, and record its integers. The pixels are read once, and become private shifts.
+
+        Args:
+            layout: The round.
+            x_hat: The public prediction, images × coordinates in the order of the chunks.
+        """
         arithmetic, used = layout.arithmetic, self._observed(layout)
         private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
         shifts: Any = (
@@ -115,22 +129,22 @@ class Selector:
         return task
 
     def _observed(self, layout: StepLayout) -> StepRecord:
-        """Return what is used of the step: its terms, the table A that pixels are looked up in, and the clip."""
-        own = layout.arithmetic
-        table = own.levels(SIGNAL_OF_PIXEL)
-        return StepRecord(self._terms(layout), layout.step.candidates, table, own.largest_shift, own.fraction_bits)
+        """Return the integers that a step uses: its terms, the table from pixels to levels, and the clip."""
+        rules = layout.arithmetic
+        table = rules.levels(SIGNAL_OF_PIXEL)
+        return StepRecord(self._terms(layout), layout.step.candidates, table, rules.largest_shift, rules.fraction_bits)
 
     def _terms(self, layout: StepLayout) -> Terms | None:
-        """Return the terms by which the step is drawn; None if nothing is certified."""
+        """Return the terms by which the step is drawn; None for codes without a certificate."""
         return self.plan.terms(layout.step) if self.plan.coding.certified else None
 
     def _record_draws(self, layout: StepLayout) -> None:
-        """Write down what was drawn for a question, once its last round is asked."""
+        """Record the draws of a question after its last round."""
         if layout.turn + 1 == layout.step.turns:
             self._record(layout, self.tallies.pop(layout.number).observed)
 
     def _record(self, layout: StepLayout, used: StepRecord) -> None:
-        """Write down what the ε of the step depends on, as it was used."""
+        """Record the integers of a step, as they were used, which its ε depends on."""
         chunks = layout.all_chunks
         self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
 
@@ -143,11 +157,11 @@ def encode_batch(
     Args:
         chain: The chain of their geometry.
         images: The pictures.
-        numbers: Their numbers, which name their common randomness: no two images of a seed may have the same.
-        recorder: Writes down what was done.
+        numbers: Their numbers, which choose their common randomness. No two images of a seed may have the same.
+        recorder: Writes down the integers that ε depends on.
 
     Returns:
-        The indices, a row for each picture, and the states that a decoder of them reaches.
+        The indices, images × chunks of all steps, and the final states, which a decoder reaches as well.
     """
     watch.begin(len(images), len(images) * chain.size.pixels, len(chain.plan.steps))
     pixels = chain.denoiser.coded(np.stack([image.pixels for image in images])).reshape(len(images), -1)
@@ -158,22 +172,21 @@ def encode_batch(
 
 
 def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: Array) -> None:
-    """Compute shifts of a device again by NumPy, of one image and of coordinates that the step's number picks."""
+    """Raise if NumPy computes other shifts than the device did, for one image and `CHECKED_SHIFTS` coordinates."""
     image = layout.number % len(private)
     first = layout.number * CHECKED_SHIFTS % private.shape[1]
-    place = (image, slice(first, first + CHECKED_SHIFTS))
-    again = layout.arithmetic.clipped(private[place] - layout.arithmetic.centres(host(x_hat[place])))
-    if not np.array_equal(shifts[place].cpu().numpy(), again):
+    part = (image, slice(first, first + CHECKED_SHIFTS))
+    again = layout.arithmetic.clipped(private[part] - layout.arithmetic.centres(host(x_hat[part])))
+    if not np.array_equal(shifts[part].cpu().numpy(), again):
         raise MiscomputedError(
             str(x_hat.device),
-            "the shifts of a step are not what NumPy computes",
-            "nothing of this was released. Do not repeat the command before the device is known to be sound: each "
-            "attempt counts as a release",
+            "computes other shifts of a step than NumPy, and nothing was released",
+            "check the device before you repeat the command: each attempt counts as a release",
         )
 
 
 def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
-    """`private` less `Arithmetic.centres`, where the prediction lies, so that the host need not fetch it."""
+    """Return `private` minus `Arithmetic.centres` on the prediction's device, which it does not have to leave."""
     import torch
 
     largest = layout.arithmetic.level_of_one

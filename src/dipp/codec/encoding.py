@@ -1,8 +1,8 @@
-"""`dipp.encode`: pictures in, an archive out, in one call. The command `dipp encode` parses, calls this and prints.
+"""`dipp.encode`, which encodes pictures in one call. The command `dipp encode` calls it.
 
-A codec has one plan for all pictures. Here the plan is made for the pictures that are given: for the smallest of them,
-which has the worst certificate. Sizes are public, so a plan may depend on them. The public seed is drawn first of all:
-one that is drawn after something of a picture was seen could have been chosen by it.
+A codec has one plan for all pictures. `encode` makes the plan for the smallest of the given pictures, which has the
+worst certificate. Sizes are public, so a plan may depend on them. The public seed is drawn before anything else,
+because a seed that is drawn later could depend on a picture.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ LOGGER = logging.getLogger("dipp")
 
 
 class Encoded(NamedTuple):
-    """What an encoding has made."""
+    """The result of an encoding."""
 
     archive: Archive
+    """The encoded pictures."""
     warnings: tuple[str, ...]
-    """Warnings about its certificate, as `dipp info` prints them."""
+    """Warnings about the certificate, as `dipp info` prints them."""
     unused: tuple[str, ...]
-    """Why the plan uses far less than the budget, if it does."""
+    """Reasons why the plan uses far less than the budget; empty if it does not."""
 
 
 @takes(EncodeOptions)
 def encode(images: Any, **options: Unpack[EncodeOptions]) -> Archive:
     """Encode pictures into one archive that carries its certificate, as the command `dipp encode` does.
 
-    Warnings about the certificate, and of pictures that were released before, go to the logger "dipp".
+    Warnings about the certificate, and about pictures that were released before, go to the logger "dipp".
 
     Args:
         images: One picture or an iterable of them: paths, PIL images, uint8 arrays (H, W, C) or (H, W), uint8 tensors
@@ -50,20 +51,31 @@ def encode(images: Any, **options: Unpack[EncodeOptions]) -> Archive:
         options: The budget (`epsilon=4`) and other keywords, which `EncodeOptions` describes.
 
     Returns:
-        The archive. `save` writes it, `certificate` is what it promises.
+        The archive. Its method `save` writes it, and `certificate` states its guarantee.
 
     Raises:
         DippError: An argument or a picture cannot be used; nothing was released.
         LimitError: A picture would exceed the limit of the odometer; nothing was released.
+
+    Example::
+
+        archive = dipp.encode("photo.png", epsilon=4)
+        archive.save("photo.dipp")
+        print(archive.certificate)
     """
-    made = encoded(images, **options)
-    for text in (*made.warnings, *made.unused):
+    result = encoded(images, **options)
+    for text in (*result.warnings, *result.unused):
         LOGGER.warning(text)
-    return made.archive
+    return result.archive
 
 
 def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
-    """Encode as `encode` does, but return the warnings instead of logging them."""
+    """Encode pictures as `encode` does, but return the warnings instead of logging them.
+
+    Args:
+        images: One picture or an iterable of pictures.
+        options: The budget and other keywords, which `EncodeOptions` describes.
+    """
     seed = options.get("seed")
     public = randomness.fresh_seed() if seed is None else seed  # before anything of a picture is seen
     given = batches.listed(batches.once(pictures.each(images)))
@@ -84,17 +96,19 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
             odometer=options.get("odometer", True),
         )
     certified = archive.release.plan.coding.certified
-    found = archive.certificate if certified else None
-    claim = found.to_dict() if found else None
+    certificate = archive.certificate if certified else None
+    claim = certificate.to_dict() if certificate else None
     warnings = advice.release_warnings(claim, archive.pixels, len(archive))
-    unused = why_unused(codec.budget, found, codec.bound, options.get("final_timestep"))
+    unused = why_unused(codec.budget, certificate, codec.bound, options.get("final_timestep"))
     return Encoded(archive, warnings, unused)
 
 
 def require_files(images: Sequence[Any]) -> None:
-    """Raise for a path that is a pipe, which can be read only once, or a folder."""
+    """Raise if a path is a pipe, which can be read only once, or a folder."""
     for path in (Path(image) for image in images if isinstance(image, str | os.PathLike)):
         if str(path) == "-" or path.is_fifo():
-            raise DippError("images", f"{path} is not a file, and pictures are read more than once", "save it first")
+            raise DippError("images", f"include {path}, which can be read only once", "save it as a file first")
         if path.is_dir():
-            raise DippError("images", f"{path} is a folder", f"`dipp privatize {path} DST` releases all that is in it")
+            raise DippError(
+                "images", f"include the folder {path}", f"release its pictures by `dipp privatize {path} DST`"
+            )

@@ -1,7 +1,7 @@
-"""Options that several public functions take, each stated once.
+"""Options that several public functions share, and the plan that follows from them.
 
 A public function declares its options as `**options: Unpack[EncodeOptions]`, so that type checkers and editors know
-every name and type. To add an option is to add a line to a class here, and one to `cli/options.py` for the command.
+every name and type. To add an option, add a line to a class here, and one to `cli/options.py` for the command.
 """
 
 from __future__ import annotations
@@ -33,67 +33,73 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PRESET = "sharp"
+"""Name of the preset that is used by default."""
 
 
 class PlanOptions(TypedDict, total=False):
-    """What a plan is made from."""
+    """Options from which a plan is made: the budget, its unit, and how to spend it."""
 
     epsilon: float | None
-    """Budget: pure ε, or with `delta` ε of (ε, δ). Required, except with `rho` or preset "diffc"."""
+    """Budget as pure ε, or as ε of (ε, δ) with `delta`. Required, except with `rho` or preset "diffc"."""
     delta: float | None
     """δ of an (ε, δ) budget."""
     rho: float | None
     """Budget as ρ (zCDP), in place of `epsilon`."""
     hide: tuple[int, int] | str | None
-    """Width and height, (64, 64) or "64x64": the budget is for any object of at most that size, wherever it lies."""
+    """Width and height in pixels, (64, 64) or "64x64", of objects that the budget hides, wherever they lie."""
     unit: Unit | int | str | None
-    """The budget is for each "pixel" (the default), each square cell of that many pixels a side, or the "picture"."""
+    """Unit that the budget hides: "pixel" (the default), the side of a square cell in pixels, or "picture"."""
     preset: str
-    """"sharp" (the default), "swift", "paper" or "diffc", which has no certificate."""
+    """Name of the recipe of the plan: "sharp" (the default), "swift", "paper", or "diffc" without a certificate."""
     bpp: float | None
-    """Most payload bits per pixel, as expected from public pictures. By default 1 for "sharp" and "swift", and
-    less above 1 megapixel: 0.54 at 12 megapixels."""
+    """Largest number of payload bits per pixel, as expected from public pictures. By default 1 for "sharp" and
+    "swift", and less above 1 megapixel: 0.54 at 12 megapixels."""
     final_timestep: int | None
     """Timestep at which the coded steps end."""
     calibration: str | Path | None
-    """Public cost table. By default calibration.json beside the weights."""
+    """Path of the denoiser's public cost table. By default calibration.json beside the weights."""
     prompt: str
-    """PUBLIC text that a latent model is told, recorded in the file. By default empty."""
+    """PUBLIC text that conditions a latent model, recorded in the file. By default empty."""
 
 
 class RunOptions(TypedDict, total=False):
-    """What encoding, privatising and redacting share."""
+    """Options that encoding, privatising and redacting share."""
 
     model: str | Path
     """Folder or hub id of a denoiser. By default the denoiser that ships with dipp."""
     device: str | torch.device
-    """"auto" (the default), "cuda", "mps" or "cpu"."""
+    """Device of the denoiser: "auto" (the default), "cuda", "mps" or "cpu"."""
     odometer: bool | Meter
-    """True (the default) charges this user's odometer, a `Meter` one with a limit for instance, False none."""
+    """True (the default) charges this user's odometer, a `Meter` another one or one with a limit, False none."""
 
 
 class EncodeOptions(PlanOptions, RunOptions, total=False):
-    """How pictures are encoded."""
+    """Options of encoding, beside those of the plan and of the run."""
 
     seed: bytes | None
-    """16 public bytes, for tests; by default drawn before a picture is read. With a beacon, your part of it."""
+    """Public seed of 16 bytes, for tests. By default it is drawn. With a beacon, your part of the seed."""
     beacon: Beacon | str | None
     """Round of a public random beacon, "ROUND:VALUE" with the value in hex digits, which is mixed into the seed."""
     window: Window | str | tuple[int, int] | None
     """Values that become black and white in pictures of more than eight bits: (low, high), "LOW:HIGH" or "full"."""
     progress: bool
-    """Whether a terminal shows a progress bar. By default it does."""
+    """Whether a terminal shows a progress bar, by default True."""
 
 
 def takes(options: type) -> Callable[[F], F]:
-    """Return a decorator for a function whose `**keywords` are the keys of a TypedDict.
+    """Return a decorator for a function whose keyword arguments are the keys of a TypedDict.
 
-    The function refuses any other keyword, and `help` and `inspect.signature` show every key with its type.
+    The decorated function raises TypeError for any other keyword, and `help` and `inspect.signature` show every key
+    with its type.
+
+    Args:
+        options: The TypedDict.
     """
     names: dict[str, Any] = options.__annotations__
 
     def decorated(function: F) -> F:
-        plain = [one for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        parameters = inspect.signature(function).parameters.values()
+        plain = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
         keyword = inspect.Parameter.KEYWORD_ONLY
         known = [inspect.Parameter(n, keyword, default=..., annotation=a.__forward_arg__) for n, a in names.items()]
 
@@ -111,13 +117,16 @@ def takes(options: type) -> Callable[[F], F]:
 
 
 class Planned(NamedTuple):
-    """A plan, and what it was made with."""
+    """A plan, with the denoiser, the planner and the budget that it was made with."""
 
     denoiser: Denoiser
+    """The denoiser that the plan is made for."""
     planner: Plans
+    """The planner that chose the plan."""
     budget: Budget | None
-    """None for a preset that has no certificate."""
+    """The budget; None for a preset without a certificate."""
     point: Point
+    """The plan, with its expected rate and quality."""
 
 
 def planned(
@@ -129,7 +138,7 @@ def planned(
     """Return the plan of the best expected picture within a budget.
 
     Args:
-        model: Folder or hub id of a denoiser. By default the one that ships with dipp.
+        model: Folder or hub id of a denoiser. By default the denoiser that ships with dipp.
         device: "auto", "cuda", "mps" or "cpu".
         size: Height and width of the smallest picture. By default the denoiser's own size.
         plan: The budget, preset, rate and cost table.
@@ -138,38 +147,48 @@ def planned(
         DippError: An argument is invalid, or no plan keeps the budget.
     """
     if size is not None and not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
-        raise DippError("size", f"(height, width) is needed, in whole numbers, got {size!r}")
+        raise DippError("size", f"must be (height, width) in whole numbers, got {size!r}")
     recipe = presets.preset(plan.get("preset", DEFAULT_PRESET))
     unit, hidden = _unit(plan.get("unit")), object_size(plan.get("hide"))
     budget = recipe.budget(plan.get("epsilon"), plan.get("delta"), plan.get("rho"), unit, hidden)
     denoiser = models.load(model, device, plan.get("prompt", ""))
     table = ErrorTable.of_model(model, plan.get("calibration"))
-    own = None if size is None else denoiser.geometry_of(Geometry(*size, denoiser.colours))
-    planner = recipe.planner(denoiser, table, budget, own)
+    geometry = None if size is None else denoiser.geometry_of(Geometry(*size, denoiser.colours))
+    planner = recipe.planner(denoiser, table, budget, geometry)
     point = planner.choose(budget, final_timestep=plan.get("final_timestep"), bpp=plan.get("bpp"))
     return Planned(denoiser, planner, budget, point)
 
 
 def _unit(given: Unit | int | str | None) -> Unit | None:
-    """Return the unit that a caller has named."""
+    """Return the unit that a caller named by a word or by the side of cells, or raise if it is neither."""
     if given is None or isinstance(given, Unit):
         return given
     if not isinstance(given, str) and not is_whole(given):
-        raise DippError("unit", f'"pixel", the side of square cells or "picture" is needed, got {given!r:.40}')
+        raise DippError("unit", f'must be "pixel", the side of square cells or "picture", got {given!r:.40}')
     return units.parse(str(given))
 
 
 def object_size(given: tuple[int, int] | str | None) -> Size | None:
-    """Return the width and height that a caller has named."""
+    """Return the size of hidden objects that a caller named.
+
+    Args:
+        given: (width, height) in pixels, text such as "64x64", or None.
+
+    Returns:
+        Width and height in pixels, or None.
+
+    Raises:
+        DippError: The size is of another form.
+    """
     if given is None:
         return None
     if isinstance(given, str):
         return units.parse_size(given)
     if not (isinstance(given, tuple) and len(given) == 2 and all(map(is_whole, given))):
-        raise DippError("hide", f'(width, height) in pixels, or "64x64", is needed, got {given!r:.40}')
+        raise DippError("hide", f'must be (width, height) in pixels, or "64x64", got {given!r:.40}')
     return int(given[0]), int(given[1])
 
 
 def plan_of(options: EncodeOptions) -> PlanOptions:
-    """Return those of the options that a plan is made from."""
+    """Return the options of the plan among all options of encoding."""
     return cast(PlanOptions, {name: value for name, value in options.items() if name in PlanOptions.__annotations__})

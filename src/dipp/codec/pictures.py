@@ -1,27 +1,31 @@
-"""Any picture as an eight-bit array (H, W, C): the pixels that the certificate speaks of.
+"""Read any picture as an eight-bit array (H, W, C), whose pixels the certificate protects.
 
-| picture | what becomes of it |
+| picture | treatment |
 |---|---|
 | grey, 1-bit | C = 3: the value is repeated in all three channels, because denoisers are trained on colour; the file says that the picture is grey, and it comes out grey |
-| more than eight bits a value: 16-bit files, DICOM (`dicom`), arrays | by a window that the caller names (`dipp.core.window`); refused without one |
-| 16-bit colour in a file | the upper eight bits; only the window `full` will do |
+| more than eight bits a value: 16-bit files, DICOM (`dicom`), arrays | converted by a window that the caller names (`dipp.core.window`); refused without one |
+| 16-bit colour in a file | the upper eight bits are kept; requires the window `full` |
 | palette, CMYK, YCbCr, Lab, HSV | converted to RGB |
 | alpha, transparent palette entries | composited on white |
 | EXIF orientation | applied, so that the pixels stand as a viewer shows them |
-| several frames; floating-point pixels; PGM and PPM with a largest value of their own | refused: each frame would have to be paid for; floats have no stated range; a largest value may have been computed from the pixels |
+| several frames | refused, because each frame would need a budget of its own |
+| floating-point pixels | refused, because floats have no stated range |
+| PGM and PPM with another largest value than 255 and 65535 | refused, because that value may have been computed from the pixels |
 | metadata: EXIF, ICC profile, DICOM tags, comments, names | dropped; nothing but the pixels reaches an archive |
 
-All this happens to one pixel at a time, and follows from the kind of file and from what the caller says, never from the
-values of other pixels: a pixel of the array depends on one pixel of the file, so a change of that one changes one. A
-grey pixel is one private value thrice. The certificate covers any change of the three channels of a pixel, and so in
-particular a change of the three together: grey is covered at the same ε as colour. That a file is grey is as public as
-its size.
+*Claim.* Each pixel of the array depends on one pixel of the file, so changing one pixel of the file changes one pixel of
+the array. *Proof.* Every conversion of the table acts on one pixel at a time. It depends on the kind of file and on the
+caller's options, and never on the values of other pixels.
 
-The size that a file declares is looked at before anything is decoded; more than `MAX_PICTURE` is refused, so that a few
-bytes cannot fill the memory.
+A grey pixel is one private value, repeated in three channels. The certificate covers any change of the three channels
+of a pixel, including a change of all three together. So grey is covered at the same ε as colour. Whether a file is grey
+is public, as its size is.
 
-A file's format is known by its content, whatever its name. Only the formats in `FORMATS` and DICOM are read: Pillow has
-readers for some forty: one hands the file to Ghostscript, and few are tested against malicious files.
+The size that a file declares is checked before anything is decoded. More than `MAX_PICTURE` pixels are refused, so that
+a few bytes cannot fill the memory.
+
+A file's format is recognised by its content, not by its name. Only the formats in `FORMATS` and DICOM are read. Pillow
+has about forty readers. One of them hands the file to Ghostscript, and few are tested against malicious files.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -53,62 +57,97 @@ from dipp.models.denoiser import MAX_PICTURE
 Pixels = NDArray[np.uint8]
 
 _OPENING = threading.Lock()
-"""Pillow's limit is the whole process's, and so is what is done about warnings."""
+"""Lock while a file is opened, because Pillow's limit and the filters of warnings belong to the whole process."""
 SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+"""Pillow's modes of grey pictures with more than eight bits."""
 GREY_MODES = ("1", "L", "LA", "La", *SIXTEEN_BITS)
+"""Pillow's modes of grey pictures."""
 SIXTEEN_BIT_COLOUR = re.compile(r"(RGB|RGBA|RGBa|RGBX|CMYK|LA);16")
-"""How Pillow calls the bytes of files whose values it cuts to eight bits by itself."""
+"""Pillow's names of layouts whose values it cuts to eight bits without being asked."""
 LEVELS_AT_ONCE = 1 << 22
-"""Values of states that become pixels at a time, which bounds the memory of large pictures."""
+"""Largest number of values that are converted to pixels at a time, which bounds the memory of large pictures."""
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
-"""Pillow's names of the formats that are read; its PPM includes PGM and PBM."""
+"""Pillow's names of the supported formats. Its PPM includes PGM and PBM."""
 READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
-"""The same formats in words."""
+"""Names of the supported formats, for error messages."""
 CONTAINED = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")
-"""Brands of HEIC and AVIF. A file lists all that it fits, behind `ftyp` at its front."""
+"""Brands of HEIC and AVIF, which a file lists after `ftyp` in its first bytes."""
 NO_WINDOW = (
     "image",
-    "its values have more than eight bits",
+    "has values of more than eight bits",
     "say which become black and white: --window LOW:HIGH or, for 0:65535, "
     '--window full (in Python, window=(LOW, HIGH) or "full")',
 )
+"""Arguments of the error for a picture that needs a window."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A picture as the codec takes it."""
+    """A picture in the form that the codec encodes."""
 
     pixels: Pixels = field(repr=False)
-    """(H, W, C), with the denoiser's channels."""
+    """Eight-bit pixels (H, W, C), with the denoiser's number of channels."""
     grey: bool = False
-    """Whether its file, or array, is a grey one whose value was repeated in several channels."""
+    """Whether its file or array is grey, so that one value was repeated in several channels."""
     stored: NDArray[Any] | None = field(default=None, repr=False)
-    """(H, W, C') before a window or luminance was taken, by which the odometer knows it again; None: `pixels`."""
+    """Values (H, W, C') before a window was applied or luminance was computed; None if they are `pixels`."""
 
     @property
     def known_by(self) -> NDArray[Any]:
-        """The values by which the odometer knows the picture again, whatever the window and the network."""
+        """The values by which the odometer recognises the picture, which do not depend on window and network."""
         return self.pixels if self.stored is None else self.stored
 
 
 def read(source: str | Path | bytes, channels: int = 3, window: Window | None = None) -> Pixels:
-    """Read the pixels of a picture from a file or from the bytes of one."""
+    """Return the pixels of a picture file.
+
+    Args:
+        source: Path or content of the file.
+        channels: Number of channels of the result, 1 or 3.
+        window: Values that become black and white, for pictures of more than eight bits.
+
+    Returns:
+        A uint8 array (H, W, channels).
+
+    Raises:
+        DippError: The file cannot be read, or is in an unsupported format.
+    """
     return read_picture(source, channels, window).pixels
 
 
 def read_picture(source: str | Path | bytes, channels: int = 3, window: Window | None = None) -> Picture:
-    """Read a picture from a file or from the bytes of one."""
+    """Return a picture from a file.
+
+    Args:
+        source: Path or content of the file.
+        channels: Number of channels of the result, 1 or 3.
+        window: Values that become black and white, for pictures of more than eight bits.
+
+    Raises:
+        DippError: The file cannot be read, or is in an unsupported format.
+    """
     with _opened(source) as image:
         return _of_dicom(image, channels, window) if isinstance(image, Dicom) else _of_pil(image, channels, window)
 
 
 def known_by(source: str | Path | bytes) -> NDArray[Any]:
-    """The values by which the odometer knows a picture again: no window is needed for these."""
+    """Return the values by which the odometer recognises a picture file. They need no window.
+
+    Args:
+        source: Path or content of the file.
+    """
     return read_picture(source, 3, FULL).known_by
 
 
 def declared_size(source: str | Path | bytes) -> tuple[int, int]:
-    """Return the height and width that the file's header states; nothing is decoded."""
+    """Return the height and width that a file's header states, without decoding pixels.
+
+    Args:
+        source: Path or content of the file.
+
+    Raises:
+        DippError: The file is in an unsupported format, or has too many pixels.
+    """
     with _opened(source) as image:
         _checked_pixels(image.size)
         width, height = image.size
@@ -116,7 +155,14 @@ def declared_size(source: str | Path | bytes) -> tuple[int, int]:
 
 
 def size_of(image: Any) -> tuple[int, int] | None:
-    """Return height and width of a picture without reading its pixels; None for what is not a picture."""
+    """Return height and width of a picture without reading its pixels.
+
+    Args:
+        image: A picture of any kind that `as_picture` takes.
+
+    Returns:
+        (height, width), or None if the image is of no such kind.
+    """
     if isinstance(image, str | os.PathLike):
         return declared_size(Path(image))
     if isinstance(image, Image.Image):
@@ -133,21 +179,21 @@ def size_of(image: Any) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
-    """A file as a PIL image, or as DICOM; whatever goes wrong with it ends in one line with its name."""
+    """Open a file as a PIL image or as DICOM. Any exception becomes a `DippError` about the file."""
     name = "image" if isinstance(source, bytes) else Path(source).name or str(source)
     if not isinstance(source, bytes) and Path(source).is_dir():
-        raise DippError(name, "this is a folder", "give its pictures, or release them all by `dipp privatize`")
+        raise DippError(name, "is a folder", "name its pictures, or release them all by `dipp privatize`")
     stream: Any = io.BytesIO(source) if isinstance(source, bytes) else source
     try:
         front = _front(source)
         if front[4:8] == b"ftyp" and any(brand in front[8:] for brand in CONTAINED):
-            raise DippError("image", "HEIC and AVIF are not read", "convert it first to PNG")
+            raise DippError("image", "is HEIC or AVIF, which are not supported", "convert it to PNG first")
         if dicom.recognised(front):
             with _OPENING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield Dicom.open(source)
             return
-        # Pillow's own limit cannot be given per call, and its warnings are of no use: the size is checked here.
+        # Pillow's limit cannot be set for one call, and its warnings are not needed, because the size is checked here.
         with _OPENING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
@@ -160,17 +206,17 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
     except DippError as error:
         raise error.renamed("image", name) from None
     except FileNotFoundError:
-        raise DippError(name, "there is no such file") from None
+        raise DippError(name, "does not exist") from None
     except PermissionError as error:
         raise DippError(name, f"cannot be read ({error.strerror})") from None
-    except MemoryError:  # no fault of the picture: a dataset that skipped it would say so for good
+    except MemoryError:  # not a fault of the picture, which a dataset must not skip for that
         raise
-    except Exception:  # every format has its own ways to be damaged
-        raise DippError(name, f"not a whole picture in a format that can be read ({READABLE})") from None
+    except Exception:  # readers raise exceptions of many classes for damaged files
+        raise DippError(name, f"is damaged, or not in a supported format ({READABLE})") from None
 
 
 def _front(source: str | Path | bytes) -> bytes:
-    """Return the first bytes of a file, by which its format is known."""
+    """Return the first bytes of a file, by which its format is recognised."""
     if isinstance(source, bytes):
         return source[: dicom.FRONT]
     with Path(source).open("rb") as file:
@@ -180,16 +226,16 @@ def _front(source: str | Path | bytes) -> bytes:
 def _checked_pixels(size: tuple[int, int]) -> int:
     width, height = size
     if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"1 to {MAX_PICTURE >> 20} megapixels are needed, got {width}×{height}")
+        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
     return width * height
 
 
 def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture:
     _checked_pixels(image.size)
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
-        raise DippError("image", "a single picture is needed, this has several frames", "save them as files")
+        raise DippError("image", "has several frames", "save each frame as a file")
     if image.mode == "F":
-        raise DippError("image", "pixels as integers are needed, got floating-point ones without a stated range")
+        raise DippError("image", "has floating-point pixels, which have no stated range", "save it with integer pixels")
     _check_depth(image, window)
     grey = image.mode in GREY_MODES
     image = ImageOps.exif_transpose(image)
@@ -205,20 +251,20 @@ def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture
 
 
 def _check_depth(image: Image.Image, window: Window | None) -> None:
-    """Refuse files whose values Pillow would scale or cut by itself, where nobody has said so."""
+    """Raise if Pillow would scale or cut the values of a file and the caller has not asked for it."""
     for tile in getattr(image, "tile", ()):
         kind, values = tile[0], tile[3]
         words = values if isinstance(values, tuple) else (values,)
         largest = words[1] if kind in ("ppm", "ppm_plain") and len(words) > 1 else 255
         if largest not in (255, 65_535):
-            # Not which it is: a dataset gives the reasons of what it skips, and this number may be that of a pixel.
-            raise DippError("image", "a largest value of 255 or 65535 is needed", "save it as PNG")
+            # The value is not quoted: a dataset publishes why it skips pictures, and it may be the value of a pixel.
+            raise DippError("image", "has another largest value than 255 and 65535", "save it as PNG")
         wide = any(isinstance(word, str) and SIXTEEN_BIT_COLOUR.match(word) for word in words)
         if wide or (largest > 255 and image.mode not in SIXTEEN_BITS):
             if window is None:
                 raise DippError(*NO_WINDOW)
             if window != FULL:
-                raise DippError("image", "colour of sixteen bits is taken with --window full alone", "save it as grey")
+                raise DippError("image", "is 16-bit colour", "pass --window full, or save it as grey")
 
 
 def _of_dicom(image: Dicom, channels: int, window: Window | None) -> Picture:
@@ -235,7 +281,7 @@ def _of_dicom(image: Dicom, channels: int, window: Window | None) -> Picture:
 def _of_values(
     values: NDArray[Any], channels: int, window: Window | None, *, grey: bool, inverted: bool = False
 ) -> Picture:
-    """A picture from whole numbers, (H, W) or (H, W, 3), by their window if they have more than eight bits."""
+    """Return a picture from whole numbers, (H, W) or (H, W, 3), by a window if they have more than eight bits."""
     values = values[..., None] if values.ndim == 2 else values
     stored: NDArray[Any] | None = None
     if values.dtype != np.uint8:
@@ -252,22 +298,29 @@ def _of_values(
 
 
 def as_picture(image: Any, channels: int, window: Window | None = None) -> Picture:
-    """One picture: a path, a PIL image, an array (H, W, C) or (H, W), a tensor (C, H, W) or (H, W), or a `Picture`.
+    """Return one picture in the form that the codec encodes.
 
-    Files and PIL images are converted as the module's text says; a denoiser of one channel takes their luminance. An
-    array of one channel is grey: its value is repeated in all the channels of the denoiser. What is ambiguous is
-    refused, by its type and shape alone.
+    Files and PIL images are converted as this module describes; for a denoiser of one channel, luminance is computed.
+    An array of one channel is grey, and its value is repeated in all channels of the denoiser.
+
+    Args:
+        image: A path, a PIL image, an array (H, W, C) or (H, W), a tensor (C, H, W) or (H, W), or a `Picture`.
+        channels: Number of channels of the denoiser.
+        window: Values that become black and white, for pictures of more than eight bits.
+
+    Raises:
+        DippError: The picture is ambiguous by its type or shape, or cannot be read.
     """
     if isinstance(image, Picture):
         if image.pixels.dtype != np.uint8 or image.pixels.ndim != 3 or image.pixels.shape[2] != channels:
-            raise DippError("image", f"uint8 of shape (H, W, {channels}) is needed in a Picture")
+            raise DippError("image", f"must have uint8 pixels of shape (H, W, {channels})")
         return image
     if isinstance(image, str | os.PathLike):
         return read_picture(Path(image), channels, window)
     if isinstance(image, Image.Image):
         return _of_pil(image, channels, window)
     if not hasattr(image, "__array__"):
-        raise DippError("image", f"a path, a PIL image, an array or a tensor is needed, got {type(image).__name__}")
+        raise DippError("image", f"must be a path, a PIL image, an array or a tensor, got {type(image).__name__}")
     tensor = hasattr(image, "detach")
     array = image.detach().cpu().numpy() if tensor else np.asarray(image)
     _check_array(array, channels, tensor, window)
@@ -277,31 +330,37 @@ def as_picture(image: Any, channels: int, window: Window | None = None) -> Pictu
 
 
 def of_colour(pixels: Pixels, channels: int, window: Window | None = None) -> Picture:
-    """A picture from the pixels (H, W, 3) of a colour file; a denoiser of one channel takes their luminance."""
+    """Return a picture from the pixels of a colour file.
+
+    Args:
+        pixels: Pixels (H, W, 3).
+        channels: Number of channels of the denoiser. For 1, luminance is computed.
+        window: Values that become black and white, for pixels of more than eight bits.
+    """
     return _of_values(pixels, channels, window, grey=False)
 
 
 def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Window | None) -> None:
-    """Refuse an array that is not clearly one picture, and say what to write instead."""
+    """Raise if an array is not clearly one picture, with a remedy in Python."""
     shape, kind = array.shape, array.dtype.kind
-    wanted = "(C, H, W)" if tensor else "(H, W, C)"
-    told = f"uint8 of shape {wanted} is needed, got {array.dtype} of shape {shape}"
+    layout = "(C, H, W)" if tensor else "(H, W, C)"
+    problem = f"must be uint8 of shape {layout}, got {array.dtype} of shape {shape}"
     if len(shape) not in (2, 3) or not array.size:
-        raise DippError("image", told, "give one picture, or a list of them")
+        raise DippError("image", problem, "give one picture, or a list of pictures")
     if kind not in "ui":
         byte = "to(torch.uint8)" if tensor else "astype(np.uint8)"
         advice = {
             "f": f"values in [0, 1] become pixels by (255 * x).round().{byte}",
             "b": f"write 255 * x.{byte}",
         }
-        raise DippError("image", told, advice.get(kind, "convert it"))
+        raise DippError("image", problem, advice.get(kind, "convert it"))
     if array.dtype != np.uint8 and window is None:
-        raise DippError("image", told, "or say which values become black and white, window=(LOW, HIGH)")
+        raise DippError("image", problem, "or say which values become black and white, window=(LOW, HIGH)")
     _checked_pixels((shape[2], shape[1]) if tensor and len(shape) == 3 else (shape[1], shape[0]))
     first, last = shape[0], shape[-1]
     if len(shape) == 2 or (first if tensor else last) in (1, channels):
         return
-    needed = "1 channel is" if channels == 1 else f"1 or {channels} channels are"
+    needed = "1 channel" if channels == 1 else f"1 or {channels} channels"
     stack = f"for a stack of grey pictures x[{':, None' if tensor else '..., None'}]"
     if (last if tensor else first) in (1, channels):
         turned = "permute(2, 0, 1)" if tensor else "transpose(1, 2, 0)"
@@ -311,11 +370,18 @@ def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Windo
         advice_of_shape = f"write PIL.Image.fromarray({turned}), which is converted"
     else:
         advice_of_shape = f"write {stack}"
-    raise DippError("image", f"{told}, of which {needed} needed", advice_of_shape)
+    raise DippError("image", f"{problem}, and must have {needed}", advice_of_shape)
 
 
 def each(images: Any) -> Iterator[Any]:
-    """One picture as itself, an iterable of pictures one by one; what is neither is refused."""
+    """Yield the pictures of an iterable, or a single picture.
+
+    Args:
+        images: A picture of any kind, or an iterable of pictures.
+
+    Raises:
+        DippError: It is neither.
+    """
     if isinstance(images, str | os.PathLike | Image.Image | Picture) or (
         hasattr(images, "__array__") and np.ndim(images) in (0, 2, 3)
     ):
@@ -325,14 +391,24 @@ def each(images: Any) -> Iterator[Any]:
     else:
         raise DippError(
             "images",
-            f"a picture (path, PIL image, array, tensor) or an iterable of them is needed, got {type(images).__name__}",
+            f"must be a picture (path, PIL image, array, tensor) or an iterable of them, got {type(images).__name__}",
         )
 
 
 def to_pixels(x: Array, grey: NDArray[np.bool_] | None = None) -> Pixels:
-    """States (N, C, H, W) around [−1, 1] to eight-bit pixels (N, H, W, C); what is not a number is mid-grey.
+    """Convert predictions to eight-bit pixels.
 
-    `grey` says which pictures are grey: their channels, which are views of one value, are averaged, and come out equal.
+    Args:
+        x: Predictions (N, C, H, W), an array or a tensor. −1 is black and 1 is white; values beyond are clipped, and
+            NaN becomes mid-grey.
+        grey: Which pictures are grey, (N,). Their channels are averaged, so that they come out equal. By default none.
+
+    Returns:
+        A uint8 array (N, H, W, C).
+
+    Example::
+
+        pixels = dipp.codec.to_pixels(np.zeros((1, 3, 32, 32)))  # mid-grey
     """
     rows = max(1, LEVELS_AT_ONCE // max(1, math.prod(x.shape[:2]) * x.shape[3]))
     firsts = range(0, x.shape[2], rows)
@@ -340,7 +416,7 @@ def to_pixels(x: Array, grey: NDArray[np.bool_] | None = None) -> Pixels:
 
 
 def _levels(x: NDArray[Any], grey: NDArray[np.bool_] | None) -> Pixels:
-    """Return some rows of states as eight-bit pixels."""
+    """Return rows of predictions (N, C, rows, W) as eight-bit pixels (N, rows, W, C)."""
     x = np.nan_to_num(x.astype(np.float32, copy=False), nan=0.0)
     if grey is not None and grey.any():
         x = np.where(grey[:, None, None, None], x.mean(axis=1, keepdims=True), x)

@@ -1,11 +1,11 @@
-"""Questions: the coarse pictures that they ask about, and their public candidates.
+"""Questions: their coarse pictures, the private content of their blocks, and their public candidates.
 
 A question (`core.steps.Question`) divides every unit into coarse pixels. The content of a block is the means of its
-coarse pixels, less what was predicted; a receiver learns one candidate for each block.
+coarse pixels minus their prediction. For each block, a receiver learns one of the public candidates.
 
-*Why the unit of the certificate holds.* A coarse pixel is the mean of pixels of one unit (`Unit.divisions`), and a
-block has coarse pixels of one unit (`core.chunking.ByBlock`). So the content of a block depends on the pixels of one
-unit, on the public prediction, and on nothing else.
+*Claim.* The content of a block depends on the pixels of one unit, on the public prediction, and on nothing else.
+*Proof.* A coarse pixel is the mean of pixels of one unit (`Unit.divisions`), and all coarse pixels of a block belong to
+one unit (`core.chunking.ByBlock`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,19 @@ class RoundCandidates:
     """The public candidates of one round of a question."""
 
     candidates: Floats
-    """Candidates × dimensions of a block: what its content is compared with."""
+    """The vectors with which the content of a block is compared, candidates × dimensions of a block."""
     meanings: Floats
-    """Candidates × dimensions: what a receiver takes each index for."""
+    """The content that a receiver assumes for each index, candidates × dimensions of a block."""
     flipped: randomness.Stream | None = None
-    """Stream of the signs by which candidates are multiplied, block by block; None if they are the same for all."""
+    """Stream of the signs that multiply the candidates of each block; None if all blocks have the same candidates."""
 
     def flips(self, first: int, count: int) -> Floats | None:
-        """Return the signs of `count` blocks from number `first` on, blocks × dimensions; None for words."""
+        """Return the signs that multiply the candidates of some blocks, blocks × dimensions; None for words.
+
+        Args:
+            first: Number of the first block in its step.
+            count: Number of blocks.
+        """
         if self.flipped is None:
             return None
         dims = self.candidates.shape[1]
@@ -54,7 +59,18 @@ class RoundCandidates:
 
 
 def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -> RoundCandidates:
-    """Return the candidates of a round of step `number`: words of the model's books, or random signs."""
+    """Return the candidates of one round of a question: words of the model's books, or random signs.
+
+    Args:
+        plan: The plan.
+        denoiser: The denoiser.
+        seed: The public seed, 16 bytes.
+        number: Number of the step, from 0.
+        turn: Number of the round, from 0.
+
+    Raises:
+        DippError: The question needs words that the model does not have.
+    """
     step: Question = plan.steps[number]
     if step.candidate == SIGNS:
         signs = _signs(seed, number, step.candidates, BLOCK**2 * denoiser.channels)
@@ -62,23 +78,31 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
         return RoundCandidates(signs, np.float32(step.scale) * signs, flipped)
     if denoiser.books is None:
         raise DippError(
-            "words", "the model has none, which units larger than a pixel need", "make them with `dipp words`"
+            "words", "are missing in the model, and units larger than a pixel need them", "make them with `dipp words`"
         )
     painted = plan.unit.surrounded
     book = denoiser.books.book(family(plan.steps, number, turn, painted=painted), step.index_bits)
     if book.words.shape[1] != BLOCK**2 * denoiser.channels:
         raise DippError(
-            "words", f"those of the model are not for {denoiser.channels} channels", "make them with `dipp words`"
+            "words", f"of the model are not for {denoiser.channels} channels", "make them with `dipp words`"
         )
     return RoundCandidates(book.words, _meanings(book, step.weights))
 
 
 def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
-    """Raise if a file that asks by words was made with other words than a denoiser has; `table` is their digest."""
+    """Raise if a plan asks questions by words, and the denoiser has none or others.
+
+    Args:
+        plan: The plan.
+        denoiser: The denoiser.
+        table: Hex SHA-256 of the words that the file was made with; None if it names none.
+    """
     if not any(step.worded for step in plan.steps):
         return
     if denoiser.books is None:
-        raise DippError("words", "the file was made with words, and this model has none", "name another with --model")
+        raise DippError(
+            "words", "are missing in the model, and the file was made with words", "name its model with --model"
+        )
     denoiser.books.require(table)
 
 
@@ -91,28 +115,28 @@ def _signs(seed: bytes, number: int, count: int, dims: int) -> Floats:
 
 @functools.lru_cache(maxsize=64)
 def _meanings(book: Any, weights: Weights) -> Floats:
-    found: Floats = book.means(weights)
-    return found
+    means: Floats = book.means(weights)
+    return means
 
 
 def coarse(pixels: Any, geometry: Geometry, unit: Unit, step: Question) -> Any:
     """Return the coarse pictures of private pixels.
 
     Args:
-        pixels: Images × coordinates, uint8.
+        pixels: Private: images × coordinates, uint8.
         geometry: Geometry of the pictures.
         unit: The unit that the step divides.
         step: The question.
 
     Returns:
-        Images × coordinates of the coarse pictures, float32: means of the signal, in [−1, 1].
+        Means of the signal in [−1, 1], images × coordinates of the coarse pictures, float32.
     """
     means = unit.means(pixels.reshape(len(pixels), *geometry.shape), step.parts)
     return to_signal(means).astype(np.float32).reshape(len(pixels), -1)
 
 
 def slots(chunks: Chunks, geometry: Geometry) -> Integers:
-    """Return which dimension of its block each coordinate of chunks is, for coarse pictures of a geometry."""
+    """Return the dimension, within its block, of each coordinate of chunks, for coarse pictures of a geometry."""
     pixel, channel = np.divmod(chunks.order, geometry.channels)
     row, column = np.divmod(pixel, geometry.width)
     return np.asarray((row % BLOCK * BLOCK + column % BLOCK) * geometry.channels + channel, np.int64)
@@ -127,19 +151,19 @@ def blocks(
     weights: Weights,
     tally: Tally,
 ) -> Blocks:
-    """Return the blocks of some pictures, to be asked.
+    """Return the blocks of pictures in one round of a question, ready for the draw.
 
     Args:
-        residuals: Private: images × coordinates in the order of the chunks, coarse pixels less their predictions.
-        chunks: The blocks of a round.
-        first: Number of the first of them in its step.
+        residuals: Private: coarse pixels minus their predictions, images × coordinates in the order of the chunks.
+        chunks: The blocks of the round.
+        first: Number of the first block in its step.
         geometry: Geometry of the coarse picture.
-        candidates: What they are compared with.
+        candidates: The candidates of the round.
         weights: The law of the draw.
-        tally: Where the draws are written down.
+        tally: Record of the draws, which the draw writes.
 
     Returns:
-        Blocks, image after image; the dimensions that a block at the edge does not have are 0.
+        Blocks, image after image. Dimensions beyond the edge of the picture are 0.
     """
     images = len(residuals)
     private, present = content(residuals, chunks, geometry)
@@ -149,18 +173,36 @@ def blocks(
 
 
 def content(residuals: Any, chunks: Chunks, geometry: Geometry) -> tuple[Any, Floats]:
-    """Return residuals (images × coordinates) as blocks × dimensions, and which dimensions each chunk has (0 or 1)."""
+    """Return the content of blocks, and which dimensions each block has.
+
+    Args:
+        residuals: Private: images × coordinates in the order of the chunks.
+        chunks: The blocks of a round.
+        geometry: Geometry of the coarse picture.
+
+    Returns:
+        The content, blocks of all images × dimensions, and 1 for each dimension inside the picture and 0 for others,
+        chunks × dimensions.
+    """
     images, dims = len(residuals), BLOCK**2 * geometry.channels
-    place = chunks.owners() * dims + slots(chunks, geometry)
+    position = chunks.owners() * dims + slots(chunks, geometry)
     source = np.full(chunks.count * dims, len(chunks.order), np.int64)  # the last column, of zeros
-    source[place] = np.arange(len(chunks.order))
+    source[position] = np.arange(len(chunks.order))
     padded = np.concatenate([residuals, np.zeros((images, 1), np.float32)], axis=1)
     present = (source < len(chunks.order)).astype(np.float32).reshape(chunks.count, dims)
     return padded[:, source].reshape(images * chunks.count, dims), present
 
 
 def observed(indices: Integers, chunks: Chunks, first: int, geometry: Geometry, candidates: RoundCandidates) -> Floats:
-    """Return what indices mean for each coordinate of the blocks: images × coordinates in the order of the chunks."""
+    """Return the meaning of indices for each coordinate, images × coordinates in the order of the chunks.
+
+    Args:
+        indices: Indices of the blocks of all images.
+        chunks: The blocks of a round.
+        first: Number of the first block in its step.
+        geometry: Geometry of the coarse picture.
+        candidates: The candidates of the round.
+    """
     values = candidates.meanings[indices.reshape(-1, chunks.count)]
     flips = candidates.flips(first, chunks.count)
     if flips is not None:

@@ -1,7 +1,7 @@
-"""The surroundings of regions in a `.dipp` file: a PNG of the picture, whose regions were painted without being read.
+"""The surroundings of regions in a `.dipp` file: a PNG of the picture with its regions painted over.
 
-Sender and receiver predict from these pixels, so they are stored without loss. Nothing in the PNG depends on what a
-region shows: it is made from the painted picture alone.
+Sender and receiver predict from these pixels, so they are stored without loss. Nothing in the PNG depends on the
+content of a region, because it is made from the painted picture alone.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ def packed(base: Pixels) -> bytes:
 
 
 def of(release: Release, geometry: Geometry) -> Pixels | None:
-    """Return the painted picture of a release; None for units that have no surroundings.
+    """Return the painted picture (H, W, 3) that a release carries; None for units without surroundings.
 
     Raises:
-        DippError: The file does not carry it, or it is no PNG of the right size.
+        DippError: The release does not carry it, or it is not a PNG of the right size.
     """
     if not release.plan.unit.surrounded:
         return None
     if release.surroundings is None:
-        raise DippError("surroundings", "this archive belongs to a picture, and has none", "check it with `dipp check`")
-    wrong = DippError("surroundings", f"an RGB picture of {geometry.width}×{geometry.height} as PNG is needed")
+        raise DippError(
+            "surroundings", "are missing: the archive belongs to a picture file", "check both with `dipp check`"
+        )
+    wrong = DippError("surroundings", f"must be an RGB picture of {geometry.width}×{geometry.height} as PNG")
     try:
         with Image.open(io.BytesIO(release.surroundings), formats=["PNG"]) as image:
-            # Compared before anything is unpacked: a small file may state any size.
+            # The size is compared before anything is unpacked, because a small file may state any size.
             if image.size != (geometry.width, geometry.height) or image.mode != "RGB":
                 raise wrong
             return np.asarray(image)

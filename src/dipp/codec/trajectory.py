@@ -1,30 +1,30 @@
-"""Trajectories: how the public state of a picture moves along a plan, from knowing nothing to the last step.
+"""Trajectories: how the public state of a picture moves along a plan, from the start to the last step.
 
-A trajectory knows what the denoiser is asked in each step and what becomes of the state once the step's noise z (of
-unit variance over all coordinates, 0 where the step does not touch) is known. Everything here is public.
+For each step, a trajectory computes the prediction x̂0 by the denoiser, and then the next state from the step's noise z,
+which has unit variance over all coordinates and is 0 where the step does not touch. Everything here is public.
 
 | trajectory | plan | state | start |
 |---|---|---|---|
 | `Diffusion` | steps along timesteps | x_t, of the noise schedule | x_T, common randomness |
-| `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | nothing: SNR 0 |
-| `Answers` | questions | what is known of the coarse pixels | nothing: mid-grey |
-| `told.RegionAnswers` | questions to regions | likewise, of the coarse pixels of regions | what was painted there |
+| `Sensing` | steps of clipped sensing | y, an estimate of x0 with noise of power 1/SNR | mid-grey at SNR 0 |
+| `Answers` | questions | estimates of the coarse pixels | mid-grey |
+| `told.RegionAnswers` | questions to regions | estimates of the coarse pixels of regions | the painted picture |
 
-**Sensing.** With SNR s so far and the gain g of a step, the state is the precision-weighted mean of what was known and
-of the new observation x̂0 + z/√g:
+**Sensing.** With the SNR s before a step and the gain g of the step, the next state is the precision-weighted mean of
+the state and of the new observation x̂0 + z/√g:
 
     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g.
 
-For a network that takes answers (`models.evidence`), the state also has, below y, what each coordinate was last
-compared with, and its answer.
+For a network that takes answers (`models.evidence`), the state has two further groups of channels: the prediction that
+each coordinate was last compared with, and its answer.
 
-SNRs are sums of gains, and lie between timesteps; which timestep is nearest is the denoiser's business. Before the
-first step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not asked.
+SNRs are sums of gains, and lie between timesteps; a denoiser that knows timesteps alone takes the nearest. Before the
+first step nothing is known: the prediction is mid-grey, x̂0 = 0, and the network is not called.
 
 A step of level ℓ is predicted at a lower resolution: the network gets the means of y over 2^ℓ × 2^ℓ pixels, whose noise
-has the power 1/(4^ℓ·s), and its answer is interpolated to all pixels. Where little is known that is the better
-prediction, and takes 1/4^ℓ of the time. Pixels that have not been asked are in the means too: y already weighs what it
-took from predictions against what it took from answers. Answers are told at full resolution alone.
+has the power 1/(4^ℓ·s), and its prediction is interpolated to all pixels. At low SNRs this prediction is better, and
+takes 1/4^ℓ of the time. The means include pixels that no step has touched, because y already weighs predictions against
+answers. The network gets answers at full resolution alone.
 """
 
 from __future__ import annotations
@@ -50,31 +50,56 @@ from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence, answered
 
 BAND = 1 << 20
-"""Pixels of a band of rows that are moved on at once."""
+"""Largest number of pixels whose state is updated at a time, in bands of rows."""
 
 
 class Trajectory(ABC):
-    """The public states of a plan on a denoiser."""
+    """The rules by which the public state moves along a plan."""
 
     @abstractmethod
     def start(self, seed: bytes, geometry: Geometry) -> Array:
-        """Return the state (1, C, H, W) before the first step, the same for all images of a geometry."""
+        """Return the state (1, C, H, W) before the first step, which all images of a geometry share.
+
+        Args:
+            seed: The public seed, 16 bytes.
+            geometry: Geometry of the coded images.
+        """
 
     def asked(self, seed: bytes, number: int, turn: int) -> RoundCandidates | None:  # noqa: ARG002
-        """Return the candidates of a round of step `number`; None for steps that have none of their own."""
+        """Return the candidates of one round of a question; None for other steps.
+
+        Args:
+            seed: The public seed, 16 bytes.
+            number: Number of the step, from 0.
+            turn: Number of the round, from 0.
+        """
         return None
 
     @abstractmethod
     def predict(self, number: int, state: Array, turn: int = 0) -> Array:
-        """Return x̂0 before a round of step `number`, on the step's grid."""
+        """Return the prediction x̂0 (N, C, H, W) before one round of a step, on the step's grid.
+
+        Args:
+            number: Number of the step, from 0.
+            state: The state before the round (N, C', H, W).
+            turn: Number of the round, from 0.
+        """
 
     @abstractmethod
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:
-        """Return the state after a round of step `number`."""
+        """Return the state after one round of a step. The given state may be overwritten.
+
+        Args:
+            number: Number of the step, from 0.
+            state: The state before the round.
+            x_hat: The prediction that `predict` returned.
+            noise: The noise z of the round, of the shape of the prediction.
+            turn: Number of the round, from 0.
+        """
 
     @abstractmethod
     def timestep(self, steps: int) -> int:
-        """Return the timestep of the noise schedule after `steps` steps."""
+        """Return the timestep of the noise schedule that the state after `steps` steps is nearest to."""
 
     @abstractmethod
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
@@ -82,53 +107,57 @@ class Trajectory(ABC):
 
     @abstractmethod
     def expected(self, steps: int, state: Array) -> Array:
-        """Return the expected picture after `steps` steps: one call of the denoiser."""
+        """Return the expected picture after `steps` steps, by one call of the denoiser."""
 
 
 @dataclass(frozen=True, eq=False)
 class Diffusion(Trajectory):
-    """States x_t along the timesteps of the denoiser's noise schedule."""
+    """The trajectory along timesteps, whose states are x_t of the denoiser's noise schedule."""
 
     steps: Sequence[Step]
+    """The steps of the plan."""
     denoiser: Denoiser
+    """The denoiser."""
 
     def __post_init__(self) -> None:
         for step in self.steps:
             self.denoiser.schedule.require_gain(step.start, step.end, step.snr_gain)
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:
-        """Return x_T, from the common randomness alone."""
+        """Return x_T, which is common randomness alone."""
         shape = geometry.channels, geometry.height, geometry.width
         return self.denoiser.placed(np.float32(self.denoiser.schedule.first) * diffusion.start(seed, shape)[None])
 
     def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """x̂0 at the step's first timestep."""
+        """Return x̂0 at the timestep where the step starts."""
         return self.denoiser.x0(state, self.steps[number].start)
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """x_s = μ_p + σ(s, t)·z."""
+        """Return x_s = μ_p + σ(s, t)·z (`models.diffusion`)."""
         step = self.steps[number]
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
 
     def timestep(self, steps: int) -> int:
-        """Return the timestep at which the last of them ends."""
+        """Return the timestep at which the last of `steps` steps ends."""
         return (self.steps[0].start, *(step.end for step in self.steps))[steps]
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """The state itself."""
+        """Return the state itself, and its timestep."""
         return state, self.timestep(steps)
 
     def expected(self, steps: int, state: Array) -> Array:
-        """x̂0 at the timestep that was reached."""
+        """Return x̂0 at the timestep after `steps` steps."""
         return self.denoiser.x0(*self.noisy(steps, state), fast=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Sensing(Trajectory):
-    """States y at continuous SNRs."""
+    """The trajectory of sensing, whose states are y at continuous SNRs."""
 
     steps: Sequence[SensingStep]
+    """The steps of the plan."""
     denoiser: Denoiser
+    """The denoiser."""
 
     def snr(self, steps: int) -> float:
         """Return the SNR after `steps` steps: the exact sum of their gains."""
@@ -141,21 +170,22 @@ class Sensing(Trajectory):
         return self.denoiser.placed(np.zeros(shape, np.float32))
 
     def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Mid-grey at first, then the denoiser's prediction at the SNR so far and at the step's resolution."""
+        """Return mid-grey before the first step, and then the denoiser's prediction at the step's resolution."""
         y, snr, side = self._parts(state)[0], self.snr(number), 1 << self.steps[number].level
         if side == 1 or not number:
             return self.fully(number, state)
-        answer = self.denoiser.predict(Evidence(averaged(y, side), snr * side**2))
-        return interpolated(answer, *(Cuts(*(squares(length, s) for length in y.shape[2:])) for s in (side, 1)))
+        coarse = self.denoiser.predict(Evidence(averaged(y, side), snr * side**2))
+        return interpolated(coarse, *(Cuts(*(squares(length, s) for length in y.shape[2:])) for s in (side, 1)))
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Return the precision-weighted mean (see the module's text), in the state's own memory if it has all images.
+        """Return the precision-weighted mean of state and observation, as this module defines it.
 
-        A state of many pixels is moved on in bands of rows, which takes little memory beside it.
+        The given state is overwritten, in bands of rows that take little further memory, unless it has fewer images
+        than the noise.
         """
         before, gain = self.snr(number), self.steps[number].snr_gain
         total = before + gain
-        if len(state) < len(noise):  # shared by all images so far
+        if len(state) < len(noise):  # all images have shared it so far
             state = library(state).tile(state, (len(noise), 1, 1, 1))
         height, width = noise.shape[2:]
         rows = max(1, BAND // width)
@@ -174,21 +204,27 @@ class Sensing(Trajectory):
         return state
 
     def timestep(self, steps: int) -> int:
-        """The one whose SNR is nearest; pure noise's, if nothing was decoded."""
+        """Return the timestep whose SNR is nearest to that after `steps` steps; the last one after no step."""
         schedule = self.denoiser.schedule
         return schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """γ_t·y at that timestep."""
+        """Return γ_t·y, and the timestep t whose SNR is nearest."""
         t = self.timestep(steps)
         return self.denoiser.schedule.gamma(t) * self._parts(state)[0], t
 
     def expected(self, steps: int, state: Array) -> Array:
-        """x̂0 at the SNR that was reached."""
+        """Return x̂0 at the SNR after `steps` steps."""
         return self.fully(steps, state, Numbers.FAST)
 
     def fully(self, steps: int, state: Array, numbers: Numbers = Numbers.SENSING) -> Array:
-        """Return the prediction at full resolution after `steps` steps; mid-grey after no step."""
+        """Return the prediction (N, C, H, W) at full resolution after `steps` steps; mid-grey after no step.
+
+        Args:
+            steps: Number of steps that were taken.
+            state: The state after them.
+            numbers: Precision of the network.
+        """
         y, *told = self._parts(state)
         if not steps:
             return library(y).zeros_like(y)  # not y itself, which `advance` changes
@@ -196,11 +232,11 @@ class Sensing(Trajectory):
 
     @property
     def _told(self) -> bool:
-        """Whether the network is told answers beside the state."""
+        """Whether the network takes answers beside the state."""
         return "answer" in self.denoiser.planes
 
     def _parts(self, state: Array) -> Sequence[Array]:
-        """Return y and, if the network takes answers, what was compared and the answers."""
+        """Return y and, if the network takes answers, the last comparisons and the answers, as views of the state."""
         if not self._told:
             return (state,)
         channels = state.shape[1] // 3
@@ -209,31 +245,34 @@ class Sensing(Trajectory):
 
 @dataclass(frozen=True, eq=False)
 class Answers(Trajectory):
-    """What questions have told of the coarse pixels of their grids.
+    """The trajectory of questions, whose states are estimates of the coarse pixels of the last question's grid.
 
     Before the first question nothing is known. In its later rounds, a block is predicted from the neighbours that have
     answered: by their mean, weighted by a Gaussian of the block's size. Before every later question the network
-    predicts the coarse picture from all answers so far, and the prediction is interpolated to the finer grid. Before
-    that, words that are unlikely beside their neighbours are drawn towards them (`grids.steadied`).
+    predicts the coarse picture from all answers so far, and the prediction is interpolated to the finer grid. Words
+    that are unlikely beside their neighbours are first moved towards these (`grids.steadied`).
 
-    A network that was trained on pictures of any size predicts at the resolution of the answers. Any other gets them
-    interpolated to the picture's own size first. `Question.snr_gain` is the SNR that it is told in either case.
+    A network that was trained on pictures of any size predicts at the resolution of the answers. For any other network
+    they are first interpolated to the picture's own size. The network takes `Question.snr_gain` as their SNR.
     """
 
     plan: Plan
+    """A plan of questions."""
     denoiser: Denoiser
+    """The denoiser."""
     geometry: Geometry
+    """Geometry of the pictures."""
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
-        """Return mid-grey."""
+        """Return mid-grey at the picture's size."""
         return self._nothing(geometry)
 
     def asked(self, seed: bytes, number: int, turn: int) -> RoundCandidates:
-        """Return the candidates of a round: words of the model's books, or random signs."""
+        """Return the candidates of a round of a question: words of the model's books, or random signs."""
         return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
     def predict(self, number: int, state: Array, turn: int = 0) -> Array:
-        """Return what is expected of the coarse pixels of the step's grid."""
+        """Return the prediction of the coarse pixels of a question's grid."""
         if number and not turn:
             return self._picture(number, state, self._cuts(number))
         grid = self._grid(number)
@@ -242,13 +281,13 @@ class Answers(Trajectory):
         return between(state, alike(rounds(grid, self.plan.steps[number].turns) < turn, state))
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:
-        """Return the answers so far: of blocks that were asked, the prediction plus what the answer adds."""
+        """Return the estimates after a round: for blocks that were asked, the prediction plus the answer's meaning."""
         asked = alike(rounds(self._grid(number), self.plan.steps[number].turns) == turn, x_hat)
         before = state if turn else x_hat
         return asked * (x_hat + noise) + ~asked * before
 
     def timestep(self, steps: int) -> int:
-        """Return the timestep of about the SNR that the answers have on the picture's own pixels."""
+        """Return the timestep with about the SNR that the answers have at the picture's own resolution."""
         schedule = self.denoiser.schedule
         if not steps:
             return len(schedule) - 1
@@ -257,14 +296,14 @@ class Answers(Trajectory):
         return schedule.nearest(step.snr_gain * share)
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Return γ_t times the answers, interpolated to the picture's size, and the timestep t."""
+        """Return γ_t times the estimates, interpolated to the picture's size, and the timestep t."""
         t = self.timestep(steps)
         if not steps:
             return self.denoiser.schedule.gamma(t) * state, t
         return self.denoiser.schedule.gamma(t) * interpolated(state, self._cuts(steps - 1), self._pixels), t
 
     def expected(self, steps: int, state: Array) -> Array:
-        """Return the network's picture of the answers, at the picture's size."""
+        """Return the network's prediction from the answers, at the picture's size."""
         return self._picture(steps, state, self._pixels) if steps else state
 
     def _picture(self, steps: int, state: Array, onto: Cuts) -> Array:
@@ -278,19 +317,19 @@ class Answers(Trajectory):
         return pooled(self._told(interpolated(state, cuts, self._pixels), snr), onto)
 
     def _told(self, answers: Array, snr: float) -> Array:
-        """Return the prediction from answers alone: an estimate, since their errors are smooth within a block."""
+        """Return the prediction from answers alone, as the evidence's estimate: their errors are smooth in a block."""
         return self.denoiser.predict(Evidence(library(answers).zeros_like(answers), 0.0, answers, snr))
 
     def _nothing(self, geometry: Geometry) -> Array:
-        """Return mid-grey of a geometry."""
+        """Return a mid-grey picture (1, C, H, W) of a geometry."""
         return self.denoiser.placed(np.zeros((1, geometry.channels, geometry.height, geometry.width), np.float32))
 
     def _grid(self, number: int) -> Geometry:
-        found: Geometry = self.plan.steps[number].grid(self.plan.unit, self.geometry)[1]
-        return found
+        geometry: Geometry = self.plan.steps[number].grid(self.plan.unit, self.geometry)[1]
+        return geometry
 
     def _cuts(self, number: int) -> Cuts:
-        """Return where rows and columns of the picture are cut by the grid of a step."""
+        """Return the cuts of the picture by the grid of a step."""
         parts = self.plan.steps[number].parts
         return Cuts(*(self.plan.unit.divisions(side, parts) for side in (self.geometry.height, self.geometry.width)))
 
@@ -304,15 +343,22 @@ TRAJECTORIES: dict[str, Callable[[Plan, Denoiser, Geometry], Trajectory]] = {
     SensingStep.kind: lambda plan, denoiser, _: Sensing(plan.steps, denoiser),
     Question.kind: Answers,
 }
-"""The trajectory of each kind of steps."""
+"""Functions that make the trajectory of a plan, by the kind of its steps."""
 
 
 def trajectory(
     plan: Plan, denoiser: Denoiser, geometry: Geometry | None = None, base: Pixels | None = None
 ) -> Trajectory:
-    """Return the trajectory of a plan for pictures of a geometry, or raise if the plan does not fit the denoiser.
+    """Return the trajectory of a plan.
 
-    `base` is the painted picture of regions; without it, nothing can be predicted of them.
+    Args:
+        plan: The plan.
+        denoiser: The denoiser.
+        geometry: Geometry of the coded images, by default the denoiser's own.
+        base: The painted picture (H, W, C) of regions. Without it, the trajectory of regions cannot predict.
+
+    Raises:
+        DippError: The plan does not fit the denoiser.
     """
     if plan.unit.surrounded:
         from dipp.codec.told import RegionAnswers

@@ -36,7 +36,7 @@ def alike(values: Array, other: Array) -> Array:
     """Convert an array to the library and the device of another array."""
     if isinstance(other, np.ndarray):
         return host(values)
-    return library(other).as_tensor(values).to(other.device)
+    return library(other).as_tensor(values, device=other.device)
 
 
 def room(shape: tuple[int, ...], other: Array) -> Array:

@@ -82,7 +82,7 @@ def _encoded(
     except ImportError:
         raise DippError(
             "model",
-            f"{pipeline.name} has text encoders, which need the package transformers",
+            f"{pipeline.name} has text encoders, which need transformers",
             'in a checkout of dipp, pip install ".[latent]"',
         ) from None
     from dipp.models.denoiser import Numbers

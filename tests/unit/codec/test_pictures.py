@@ -63,7 +63,7 @@ def test_grey_is_repeated() -> None:
 
 
 def test_floats_are_refused() -> None:
-    with refused("image", "integers"):
+    with refused("image", "floating-point"):
         from_pil(Image.fromarray(np.full((2, 2), 0.5, np.float32)))
 
 
@@ -119,7 +119,7 @@ def test_a_bomb_is_refused_by_what_it_declares(width: int, height: int) -> None:
 @given(st.floats(0, 0.95))
 def test_what_is_cut_short_is_refused_in_one_line(share: float) -> None:
     whole = as_file(Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 40, 3), dtype=np.uint8)))
-    with refused("image", "picture"):
+    with refused("image", "damaged"):
         pictures.read(whole[: int(share * len(whole))])
 
 
@@ -234,7 +234,7 @@ def sixteen_bit_colour() -> bytes:
 def test_colour_of_sixteen_bits_is_cut_only_if_that_is_said() -> None:
     with refused("image", "eight"):
         pictures.read(sixteen_bit_colour())
-    with refused("image", "--window"):
+    with refused("image", "16-bit", remedy="--window full"):
         pictures.read(sixteen_bit_colour(), 3, Window(0, 4095))
     assert pictures.read(sixteen_bit_colour(), 3, FULL).tolist() == [[[0, 1, 1], [0, 156, 255]]]
 

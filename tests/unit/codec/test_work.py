@@ -70,7 +70,7 @@ for options in {options!r}:
     assert done.stderr == ""
     told = done.stdout.splitlines()
     assert len(told) == len(options)
-    assert all(f"decoding its {made.size} bytes takes " in line and "allow it by --max-work" in line for line in told)
+    assert all(f"of {made.size} bytes sends " in line and "allow it by --max-work" in line for line in told)
 
 
 def test_the_error_says_what_is_enough() -> None:
