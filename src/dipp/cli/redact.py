@@ -71,7 +71,7 @@ def redact(
     redactor = Redactor.of(**{name: value for name, value in given(hiding, options).items() if name != "gaps"})
     single = len(images) == 1 and bool(output.suffix) and not output.is_dir()
     declared = _declared(images, regions, hiding)
-    chosen = [redactor.chosen(path.name, one) for path, one in zip(images, declared, strict=True)]
+    chosen = [redactor.chosen(path.name, entry) for path, entry in zip(images, declared, strict=True)]
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
     targets = _targets(images, output, single=single)
@@ -199,10 +199,10 @@ def _declared(images: list[Path], regions: Path, hiding: HidingOptions) -> list[
     order = sorted(range(len(images)), key=lambda number: images[number].name)
     sorted_images = [images[number] for number in order]
     in_order = tracks.declared(formats.load(regions), sorted_images, hiding.gaps, allow_none=hiding.allow_none)
-    found: list[Declared | None] = [None] * len(images)
-    for number, one in zip(order, in_order, strict=True):
-        found[number] = one
-    return found
+    in_given_order: list[Declared | None] = [None] * len(images)
+    for number, entry in zip(order, in_order, strict=True):
+        in_given_order[number] = entry
+    return in_given_order
 
 
 def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
@@ -214,23 +214,23 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
     from dipp.redaction.redact import named, read
     from dipp.redaction.sources import written_as
 
-    found: dict[Path, Path] = {}
+    sources: dict[Path, Path] = {}
     for path in images:
         try:
             target = output if single else output / named(path.name, written_as(read(path)))
         except DippError as error:
             raise error.renamed("image", path.name) from None
-        if target in found:
-            both = f"{found[target].name} and {path.name}"
+        if target in sources:
+            both = f"{sources[target].name} and {path.name}"
             raise DippError(
                 "images",
                 f"must get different names, but {both} would both be {target.name}",
                 "redact them into two folders",
             )
-        found[target] = path
-        if target.exists() and any(one.exists() and target.samefile(one) for one in images):
+        sources[target] = path
+        if target.exists() and any(image.exists() and target.samefile(image) for image in images):
             raise DippError("output", f"must not be an original, got {target}", "name another file or folder")
-    return list(found)
+    return list(sources)
 
 
 def _summary(record: Record) -> str:

@@ -132,23 +132,23 @@ def write(values: NDArray[Any], *, inverted: bool, bits: int) -> bytes:
 
     height, width, channels = values.shape
     plain = np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
-    mark = hashlib.sha256(f"{values.shape} {values.dtype.str} {inverted} {bits} ".encode() + plain).digest()
-    name = f"2.25.{int.from_bytes(mark[:16], 'big')}"
+    digest = hashlib.sha256(f"{values.shape} {values.dtype.str} {inverted} {bits} ".encode() + plain).digest()
+    name = f"2.25.{int.from_bytes(digest[:16], 'big')}"
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = SECONDARY_CAPTURE, name
     meta.TransferSyntaxUID = PLAIN
-    made: Any = FileDataset("", {}, file_meta=meta, preamble=bytes(128))
-    made.SOPClassUID, made.SOPInstanceUID, made.Modality = SECONDARY_CAPTURE, name, "OT"
-    made.DeidentificationMethod = [*METHOD, f"dipp {__version__}"]
-    made.Rows, made.Columns, made.SamplesPerPixel = height, width, channels
+    dataset: Any = FileDataset("", {}, file_meta=meta, preamble=bytes(128))
+    dataset.SOPClassUID, dataset.SOPInstanceUID, dataset.Modality = SECONDARY_CAPTURE, name, "OT"
+    dataset.DeidentificationMethod = [*METHOD, f"dipp {__version__}"]
+    dataset.Rows, dataset.Columns, dataset.SamplesPerPixel = height, width, channels
     if channels == 3:
-        made.PhotometricInterpretation, made.PlanarConfiguration = "RGB", 0
+        dataset.PhotometricInterpretation, dataset.PlanarConfiguration = "RGB", 0
     else:
-        made.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
-    made.BitsAllocated, made.BitsStored, made.HighBit = 8 * values.dtype.itemsize, bits, bits - 1
-    made.PixelRepresentation = int(values.dtype.kind == "i")
-    made.PixelData = plain + bytes(len(plain) % 2)
-    made["PixelData"].VR = "OB" if values.dtype.itemsize == 1 else "OW"
+        dataset.PhotometricInterpretation = "MONOCHROME1" if inverted else "MONOCHROME2"
+    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit = 8 * values.dtype.itemsize, bits, bits - 1
+    dataset.PixelRepresentation = int(values.dtype.kind == "i")
+    dataset.PixelData = plain + bytes(len(plain) % 2)
+    dataset["PixelData"].VR = "OB" if values.dtype.itemsize == 1 else "OW"
     file = io.BytesIO()
-    made.save_as(file, enforce_file_format=True)
+    dataset.save_as(file, enforce_file_format=True)
     return file.getvalue()

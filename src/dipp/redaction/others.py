@@ -29,14 +29,14 @@ HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 
 def is_lossy_webp(content: bytes) -> bool:
     """Return whether the first picture of a WebP file is compressed with loss."""
-    names, place = [], 12
-    while place + 8 <= len(content):
-        name, size = content[place : place + 4], int.from_bytes(content[place + 4 : place + 8], "little")
+    names, position = [], 12
+    while position + 8 <= len(content):
+        name, size = content[position : position + 4], int.from_bytes(content[position + 4 : position + 8], "little")
         names.append(name)
         if name == b"ANMF":  # a frame: a header of 16 bytes, then chunks of its own
-            place += 8 + 16
+            position += 8 + 16
         else:
-            place += 8 + size + size % 2
+            position += 8 + size + size % 2
     return next((name != b"VP8L" for name in names if name in (b"VP8 ", b"VP8L")), True)
 
 

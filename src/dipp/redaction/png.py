@@ -89,17 +89,17 @@ def _profile(chunks: dict[bytes, bytes]) -> bytes:
 
 def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the name and the content of each chunk before the end; raise if a checksum is wrong."""
-    place = len(SIGNATURE)
+    position = len(SIGNATURE)
     while True:
-        length, name = int.from_bytes(content[place : place + 4], "big"), content[place + 4 : place + 8]
-        body = content[place + 8 : place + 8 + length]
-        check = content[place + 8 + length : place + 12 + length]
+        length, name = int.from_bytes(content[position : position + 4], "big"), content[position + 4 : position + 8]
+        body = content[position + 8 : position + 8 + length]
+        check = content[position + 8 + length : position + 12 + length]
         if len(check) != 4 or zlib.crc32(name + body) != int.from_bytes(check, "big"):
             raise _damaged()
         if name == b"IEND":
             return
         yield name, body
-        place += 12 + length
+        position += 12 + length
 
 
 def _values(packed: bytes, width: int, height: int, depth: int, kind: int, interlaced: bool) -> Values:
@@ -115,17 +115,17 @@ def _values(packed: bytes, width: int, height: int, depth: int, kind: int, inter
         raise _damaged() from None
     if len(raw) != sum(sizes):
         raise _damaged()
-    found = np.zeros((height, width, channels), np.uint16 if depth == 16 else np.uint8)
-    place = 0
+    values = np.zeros((height, width, channels), np.uint16 if depth == 16 else np.uint8)
+    position = 0
     for (top, left, down, across), (rows, columns), size in zip(passes, shapes, sizes, strict=True):
         if size:
-            part = np.frombuffer(raw, np.uint8, size, place).reshape(rows, -1)
+            part = np.frombuffer(raw, np.uint8, size, position).reshape(rows, -1)
             lines, wrong = _unfiltered(part, max(1, channels * depth // 8))
             if wrong:
                 raise _damaged()
-            found[top::down, left::across] = _unpacked(lines, columns, channels, depth)
-            place += size
-    return found
+            values[top::down, left::across] = _unpacked(lines, columns, channels, depth)
+            position += size
+    return values
 
 
 def _unpacked(lines: NDArray[np.uint8], columns: int, channels: int, depth: int) -> Values:

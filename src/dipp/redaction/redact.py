@@ -373,14 +373,14 @@ def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
         mask = regions.astype(bool)
         height, width = mask.shape
         return Declared((Region(Pixels(mask)),) if mask.any() else (), (width, height), False, "regions")
-    found = []
-    for one in regions:
-        if isinstance(one, Region):
-            found.append(one)
+    declared = []
+    for region in regions:
+        if isinstance(region, Region):
+            declared.append(region)
             continue
         try:
-            left, top, width, height = (float(number) for number in one)
+            left, top, width, height = (float(number) for number in region)
         except (TypeError, ValueError):
-            raise DippError("regions", f"must be boxes (LEFT, TOP, WIDTH, HEIGHT), got {one!s:.60}") from None
-        found.append(Region(Box(left, top, left + width, top + height)))
-    return Declared(tuple(found))
+            raise DippError("regions", f"must be boxes (LEFT, TOP, WIDTH, HEIGHT), got {region!s:.60}") from None
+        declared.append(Region(Box(left, top, left + width, top + height)))
+    return Declared(tuple(declared))

@@ -83,18 +83,18 @@ def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
     if not 0 < width * height <= MAX_PICTURE:
         raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
     line, rows = 2 * channels * width, min(int(tags.get(ROWS, height)), height)
-    found = b""
+    data = b""
     for at, (start, size) in enumerate(zip(tags[STRIPS], tags[COUNTS], strict=True)):
         wanted = line * min(rows, height - at * rows)
         part = content[start : start + size]
         try:
-            found += part if tags[COMPRESSION] == PLAIN else zlib.decompressobj().decompress(part, max(1, wanted))
+            data += part if tags[COMPRESSION] == PLAIN else zlib.decompressobj().decompress(part, max(1, wanted))
         except zlib.error:
             break
-    if len(found) != line * height:
+    if len(data) != line * height:
         raise DippError("image", "is not a whole TIFF", "get it again")
     order = "<u2" if content[:2] == b"II" else ">u2"
-    values = np.frombuffer(found, order).astype(np.uint16).reshape(height, width, channels)
+    values = np.frombuffer(data, order).astype(np.uint16).reshape(height, width, channels)
     return np.cumsum(values, axis=1, dtype=np.uint16) if predictor == 2 else values
 
 

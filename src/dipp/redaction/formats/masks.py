@@ -38,9 +38,9 @@ def drawn(content: bytes) -> Mask:
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             mode = image.mode
-            found: Mask = np.asarray(image) != 0
+            mask: Mask = np.asarray(image) != 0
     except Exception:  # every file has its own ways to be damaged
         raise DippError("regions", "is not a whole PNG mask", "save it anew") from None
-    if mode not in MODES or found.ndim != 2:
+    if mode not in MODES or mask.ndim != 2:
         raise DippError("regions", f"must be a mask in a grey or black and white PNG, got the mode {mode}")
-    return found
+    return mask

@@ -59,9 +59,11 @@ def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Sampl
     """
     most_down, most_across = (side // BLOCK for side in picture.mcu)
     planes = []
-    for one in picture.components:
-        plane = samples(one, top * one.down, bottom * one.down, left * one.across, right * one.across)
-        planes.append(plane.repeat(most_down // one.down, axis=0).repeat(most_across // one.across, axis=1))
+    for component in picture.components:
+        plane = samples(
+            component, top * component.down, bottom * component.down, left * component.across, right * component.across
+        )
+        planes.append(plane.repeat(most_down // component.down, axis=0).repeat(most_across // component.across, axis=1))
     found = np.stack(planes, axis=-1)
     if len(planes) == 3 and not picture.rgb:
         found = found @ TO_RGB.T
@@ -80,9 +82,9 @@ def coefficients(picture: Jpeg, levels: Samples) -> tuple[Samples, ...]:
         values = values @ TO_LUMA.T
     most_down, most_across = (side // BLOCK for side in picture.mcu)
     found = []
-    for at, one in enumerate(picture.components):
-        tall, wide = most_down // one.down, most_across // one.across
+    for at, component in enumerate(picture.components):
+        tall, wide = most_down // component.down, most_across // component.across
         plane = values[..., at]
         plane = plane.reshape(plane.shape[0] // tall, tall, plane.shape[1] // wide, wide).mean(axis=(1, 3))
-        found.append(transformed(plane, one.quantisation))
+        found.append(transformed(plane, component.quantisation))
     return tuple(found)

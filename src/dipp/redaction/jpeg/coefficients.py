@@ -82,60 +82,64 @@ def read(content: bytes) -> Jpeg:
     Raises:
         DippError: The file is damaged, too large, in CMYK, or coded in a rare way that is not supported.
     """
-    found = segments.parse(content)
-    if found.width * found.height > MAX_PICTURE:
+    parsed = segments.parse(content)
+    if parsed.width * parsed.height > MAX_PICTURE:
         raise DippError(
             "image",
-            f"must have at most {MAX_PICTURE >> 20} megapixels, got {found.width}×{found.height}",
+            f"must have at most {MAX_PICTURE >> 20} megapixels, got {parsed.width}×{parsed.height}",
             "scale it down",
         )
-    factors = [(1, 1)] if len(found.components) == 1 else [(one.across, one.down) for one in found.components]
+    factors = (
+        [(1, 1)]
+        if len(parsed.components) == 1
+        else [(component.across, component.down) for component in parsed.components]
+    )
     most_across, most_down = (max(factor[axis] for factor in factors) for axis in (0, 1))
     if any(most_across % across or most_down % down for across, down in factors):
         raise DippError("image", "is a JPEG with fractional chroma sampling, which is not supported", "save it anew")
     if sum(across * down for across, down in factors) > MAX_BLOCKS:
         raise DippError("image", f"must be a JPEG of at most {MAX_BLOCKS} blocks in an MCU", "save it anew")
-    mcus = -(-found.height // (BLOCK * most_down)), -(-found.width // (BLOCK * most_across))
+    mcus = -(-parsed.height // (BLOCK * most_down)), -(-parsed.width // (BLOCK * most_across))
     shapes = [(mcus[0] * down, mcus[1] * across) for across, down in factors]
     offsets = np.cumsum([0, *(math.prod(shape) * 64 for shape in shapes)])
     coefficients = np.zeros(int(offsets[-1]), np.int16)
-    for scan in found.scans:
-        _read_scan(found, scan, factors, mcus, shapes, offsets, coefficients)
+    for scan in parsed.scans:
+        _read_scan(parsed, scan, factors, mcus, shapes, offsets, coefficients)
     planes = [coefficients[offsets[at] : offsets[at + 1]].reshape(*shape, 64) for at, shape in enumerate(shapes)]
-    parts = zip(factors, _tables(found), planes, strict=True)
+    parts = zip(factors, _tables(parsed), planes, strict=True)
     components = tuple(Component(across, down, table, plane) for (across, down), table, plane in parts)
-    profile = b"".join(found.profile[number] for number in sorted(found.profile))
-    picture = Jpeg(found.width, found.height, components, _is_rgb(found), found.orientation, profile)
-    for one in components:
-        fill_up(one, blocks_of(picture, one))
+    profile = b"".join(parsed.profile[number] for number in sorted(parsed.profile))
+    picture = Jpeg(parsed.width, parsed.height, components, _is_rgb(parsed), parsed.orientation, profile)
+    for component in components:
+        fill_up(component, blocks_of(picture, component))
     return picture
 
 
-def _tables(found: Segments) -> list[NDArray[np.int64]]:
+def _tables(parsed: Segments) -> list[NDArray[np.int64]]:
     """Return the quantisation table of each component."""
-    if any(one.table not in found.quantisation for one in found.components):
+    if any(component.table not in parsed.quantisation for component in parsed.components):
         raise damaged("a quantisation table is missing")
-    return [found.quantisation[one.table] for one in found.components]
+    return [parsed.quantisation[component.table] for component in parsed.components]
 
 
-def _is_rgb(found: Segments) -> bool:
+def _is_rgb(parsed: Segments) -> bool:
     """Return whether three components are red, green and blue, by the rule that all common decoders follow."""
-    if len(found.components) != 3 or found.jfif:
+    if len(parsed.components) != 3 or parsed.jfif:
         return False
-    if found.adobe is not None:
-        return found.adobe == 0
-    return bytes(one.name for one in found.components) == b"RGB"
+    if parsed.adobe is not None:
+        return parsed.adobe == 0
+    return bytes(component.name for component in parsed.components) == b"RGB"
 
 
-def _real(found: tuple[int, int], mcu: tuple[int, int], factor: tuple[int, int]) -> tuple[int, int]:
+def _real(size: tuple[int, int], mcu: tuple[int, int], factor: tuple[int, int]) -> tuple[int, int]:
     """Return the numbers of rows and columns of a component's blocks that belong to a picture (height, width)."""
-    (height, width), (tall, wide), (across, down) = found, mcu, factor
+    (height, width), (tall, wide), (across, down) = size, mcu, factor
     samples = -(-height * down * BLOCK // tall), -(-width * across * BLOCK // wide)
     return -(-samples[0] // BLOCK), -(-samples[1] // BLOCK)
 
 
 def _read_scan(
-    found: Segments,
+    parsed: Segments,
     scan: Scan,
     factors: list[tuple[int, int]],
     mcus: tuple[int, int],
@@ -149,11 +153,11 @@ def _read_scan(
     for place in scan.components:
         across, down = factors[place]
         if len(scan.components) == 1:  # an MCU is one block, and blocks beyond the picture are not coded
-            down_blocks, across_blocks = _real((found.height, found.width), mcu, factors[place])
+            down_blocks, across_blocks = _real((parsed.height, parsed.width), mcu, factors[place])
             rows.append((offsets[place], shapes[place][1], 1, 1, across_blocks, down_blocks, 0))
         else:
             rows.append((offsets[place], shapes[place][1], across, down, mcus[1], mcus[0], 0))
-    kind = _kind(found, scan)
+    kind = _kind(parsed, scan)
     ended = scans.read(
         scan.data,
         scan.bounds,
@@ -186,20 +190,20 @@ def fill_up(component: Component, real: tuple[int, int]) -> None:
         component: The component, which is changed in place.
         real: Numbers of rows and columns of blocks that belong to the picture.
     """
-    across, down, found = component.across, component.down, component.blocks
-    rows, columns = (np.arange(length) >= most for length, most in zip(found.shape[:2], real, strict=True))
+    across, down, blocks = component.across, component.down, component.blocks
+    rows, columns = (np.arange(length) >= most for length, most in zip(blocks.shape[:2], real, strict=True))
     for number in range(1, across * down):
         row, column = divmod(number, across)
         before = divmod(number - 1, across)
         beyond = (rows[row::down, None] | columns[None, column::across])[..., None]
-        flat = np.zeros_like(found[row::down, column::across])
-        flat[..., 0] = found[before[0] :: down, before[1] :: across, 0]
-        found[row::down, column::across] = np.where(beyond, flat, found[row::down, column::across])
+        flat = np.zeros_like(blocks[row::down, column::across])
+        flat[..., 0] = blocks[before[0] :: down, before[1] :: across, 0]
+        blocks[row::down, column::across] = np.where(beyond, flat, blocks[row::down, column::across])
 
 
-def _kind(found: Segments, scan: Scan) -> int:
+def _kind(parsed: Segments, scan: Scan) -> int:
     """Return the kind of a scan: sequential, or one of the four progressive kinds."""
-    if found.kind != segments.PROGRESSIVE:
+    if parsed.kind != segments.PROGRESSIVE:
         return scans.SEQUENTIAL
     if scan.first == 0:
         return scans.DC_REFINE if scan.high else scans.DC_FIRST
@@ -233,8 +237,8 @@ def _segments(picture: Jpeg) -> Iterator[bytes]:
             yield segments.segment(segments.DQT, _table(numbers[key], component.quantisation))
     wide = any(component.quantisation.max() > 255 for component in components)
     frame = bytes((8, *picture.height.to_bytes(2, "big"), *picture.width.to_bytes(2, "big"), len(components)))
-    for at, one in enumerate(components):
-        frame += bytes((at + 1, one.across << 4 | one.down, numbers[one.quantisation.tobytes()]))
+    for at, component in enumerate(components):
+        frame += bytes((at + 1, component.across << 4 | component.down, numbers[component.quantisation.tobytes()]))
     yield segments.segment(segments.EXTENDED if wide else segments.BASELINE, frame)
     tables, data = _coded(picture)
     for number, kinds in enumerate(tables):
@@ -254,13 +258,13 @@ def _table(number: int, values: NDArray[np.int64]) -> bytes:
 def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
     """Return the best Huffman tables for a picture (of DC and of AC coefficients), and the bits of its scan."""
     components, mcus = picture.components, picture.mcus
-    flat = np.concatenate([np.ascontiguousarray(one.blocks, np.int16).reshape(-1) for one in components])
-    offsets = np.cumsum([0, *(one.blocks.size for one in components)])
-    real = np.array([blocks_of(picture, one) for one in components], np.int64)
+    flat = np.concatenate([np.ascontiguousarray(component.blocks, np.int16).reshape(-1) for component in components])
+    offsets = np.cumsum([0, *(component.blocks.size for component in components)])
+    real = np.array([blocks_of(picture, component) for component in components], np.int64)
     layout = np.array(
         [
-            (offsets[at], one.blocks.shape[1], one.across, one.down, mcus[1], mcus[0], min(at, 1))
-            for at, one in enumerate(components)
+            (offsets[at], component.blocks.shape[1], component.across, component.down, mcus[1], mcus[0], min(at, 1))
+            for at, component in enumerate(components)
         ],
         np.int64,
     )

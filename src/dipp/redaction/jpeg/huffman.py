@@ -21,19 +21,19 @@ def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
     Args:
         table: 16 counts by length, then the symbols, as in a file; None for a missing table, which has no codes.
     """
-    found = np.zeros(1 << LONGEST, np.int32)
+    entries = np.zeros(1 << LONGEST, np.int32)
     if table is None:
-        return found
+        return entries
     code, symbols = 0, iter(table[LONGEST:])
     for length, count in enumerate(table[:LONGEST], 1):
         for _ in range(count):
             start, width = code << (LONGEST - length), 1 << (LONGEST - length)
             if start + width > 1 << LONGEST:
                 raise damaged("a Huffman table has too many codes")
-            found[start : start + width] = length << 8 | next(symbols)
+            entries[start : start + width] = length << 8 | next(symbols)
             code += 1
         code <<= 1
-    return found
+    return entries
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,9 @@ def erased(picture: Jpeg, cells: Mask) -> Jpeg:
         cells: (rows, columns): which MCUs are hidden.
     """
     planes = []
-    for one in picture.components:
-        covered = cells.repeat(one.down, axis=0).repeat(one.across, axis=1)
-        planes.append(hidden.without(one.blocks, covered))
+    for component in picture.components:
+        covered = cells.repeat(component.down, axis=0).repeat(component.across, axis=1)
+        planes.append(hidden.without(component.blocks, covered))
     return picture.with_blocks(tuple(planes))
 
 
@@ -64,15 +64,18 @@ def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
         place = slice(top * tall, bottom * tall), slice(left * wide, right * wide)
         signal = fill(np.where(unknown[..., None], np.float32(0), known), unknown, place)
         made = blocks.coefficients(picture, (np.clip(signal, -1, 1).astype(np.float64) + 1) * 127.5)
-        for at, (part, one) in enumerate(zip(made, picture.components, strict=True)):
-            place = slice(top * one.down, bottom * one.down), slice(left * one.across, right * one.across)
-            covered = chosen.repeat(one.down, axis=0).repeat(one.across, axis=1)[..., None]
+        for at, (part, component) in enumerate(zip(made, picture.components, strict=True)):
+            place = (
+                slice(top * component.down, bottom * component.down),
+                slice(left * component.across, right * component.across),
+            )
+            covered = chosen.repeat(component.down, axis=0).repeat(component.across, axis=1)[..., None]
             yield Painted(at, place, covered, part)
 
 
 def filled(picture: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
     """Return a picture with the hidden MCUs painted; the arguments are those of `painted`."""
-    planes = [one.blocks.copy() for one in picture.components]
+    planes = [component.blocks.copy() for component in picture.components]
     for part in painted(picture, cells, fill):
         plane = planes[part.component]
         plane[part.place] = np.where(part.covered, blocks.rounded(part.coefficients), plane[part.place])

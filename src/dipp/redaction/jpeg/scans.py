@@ -196,31 +196,33 @@ def read(
             state[NEXT] = bounds[part - 1]
         end = bounds[part]
         row, column = unit // across, unit % across
-        for one in range(len(layout)):
-            for inner in range(layout[one, 2] * layout[one, 3]):
-                y = row * layout[one, 3] + inner // layout[one, 2]
-                x = column * layout[one, 2] + inner % layout[one, 2]
-                start = layout[one, 0] + (y * layout[one, 1] + x) * 64
+        for component in range(len(layout)):
+            for inner in range(layout[component, 2] * layout[component, 3]):
+                y = row * layout[component, 3] + inner // layout[component, 2]
+                x = column * layout[component, 2] + inner % layout[component, 2]
+                start = layout[component, 0] + (y * layout[component, 1] + x) * 64
                 block = coefficients[start : start + 64]
                 if kind == SEQUENTIAL:
-                    last_dc[one] = _sequential(data, end, state, dc[one], ac[one], block, last_dc[one])
-                    if abs(last_dc[one]) > 32767:
+                    last_dc[component] = _sequential(
+                        data, end, state, dc[component], ac[component], block, last_dc[component]
+                    )
+                    if abs(last_dc[component]) > 32767:
                         return WRONG
                 elif kind == DC_FIRST:
-                    bits = _symbol(data, end, state, dc[one])
+                    bits = _symbol(data, end, state, dc[component])
                     if bits < 0 or bits > 15:
                         return WRONG
-                    last_dc[one] += _signed(_take(data, end, state, bits), bits)
-                    if abs(last_dc[one] << span[3]) > 32767:
+                    last_dc[component] += _signed(_take(data, end, state, bits), bits)
+                    if abs(last_dc[component] << span[3]) > 32767:
                         return WRONG
-                    block[0] = last_dc[one] << span[3]
+                    block[0] = last_dc[component] << span[3]
                 elif kind == DC_REFINE:
                     block[0] |= _take(data, end, state, 1) << span[3]
                 else:
                     if kind == AC_FIRST:
-                        eobs = _ac_first(data, end, state, ac[one], block, span, eobs)
+                        eobs = _ac_first(data, end, state, ac[component], block, span, eobs)
                     else:
-                        eobs = _ac_refine(data, end, state, ac[one], block, span, eobs)
+                        eobs = _ac_refine(data, end, state, ac[component], block, span, eobs)
                     if eobs < 0:
                         return WRONG
         if state[BEYOND] > 64:  # far beyond the end
@@ -274,17 +276,17 @@ def write(layout: Any, real: Any, coefficients: Any, codes: Any, lengths: Any, o
     empty = np.zeros(64, np.int16)
     for unit in range(across * down):
         row, column = unit // across, unit % across
-        for one in range(len(layout)):
-            table = layout[one, 6]
-            for inner in range(layout[one, 2] * layout[one, 3]):
-                y = row * layout[one, 3] + inner // layout[one, 2]
-                x = column * layout[one, 2] + inner % layout[one, 2]
-                start = layout[one, 0] + (y * layout[one, 1] + x) * 64
+        for component in range(len(layout)):
+            table = layout[component, 6]
+            for inner in range(layout[component, 2] * layout[component, 3]):
+                y = row * layout[component, 3] + inner // layout[component, 2]
+                x = column * layout[component, 2] + inner % layout[component, 2]
+                start = layout[component, 0] + (y * layout[component, 1] + x) * 64
                 block = coefficients[start : start + 64]
                 first = np.int64(block[0])
-                if y >= real[one, 0] or x >= real[one, 1]:
-                    block, first = empty, last_dc[one]
-                change, last_dc[one] = first - last_dc[one], first
+                if y >= real[component, 0] or x >= real[component, 1]:
+                    block, first = empty, last_dc[component]
+                change, last_dc[component] = first - last_dc[component], first
                 bits = _size(change)
                 counts[table, 0, bits] += 1
                 if writing:

@@ -109,60 +109,60 @@ def parse(content: bytes) -> Segments:
     Raises:
         DippError: The file is damaged, or coded in a rare way that is not supported.
     """
-    found, huffman, restart = Segments(), dict[tuple[int, int], tuple[int, ...]](), 0
+    parsed, huffman, restart = Segments(), dict[tuple[int, int], tuple[int, ...]](), 0
     array = np.frombuffer(content, np.uint8)
     marks = np.flatnonzero(array[:-1] == 0xFF)
     if content[:2] != bytes((0xFF, SOI)):
         raise damaged("it does not begin as one")
-    place = 2
+    position = 2
     while True:
-        marker, place = _marker(content, place)
+        marker, position = _marker(content, position)
         if marker == EOI:
             break
         if marker in RESTARTS or marker == 0x01:
             continue
-        body, place = _body(content, place)
+        body, position = _body(content, position)
         if marker in FRAMES:
-            _frame(found, marker, body)
+            _frame(parsed, marker, body)
         elif marker == DQT:
-            _quantisation(found, body)
+            _quantisation(parsed, body)
         elif marker == DHT:
             _huffman(huffman, body)
         elif marker == DRI:
             restart = int.from_bytes(_exactly(body, 2), "big")
         elif marker == SOS:
-            data, bounds, place = _entropy(array, marks, place)
-            found.scans.append(_scan(found, huffman, restart, body, data, bounds))
-            if len(found.scans) > MAX_SCANS:
+            data, bounds, position = _entropy(array, marks, position)
+            parsed.scans.append(_scan(parsed, huffman, restart, body, data, bounds))
+            if len(parsed.scans) > MAX_SCANS:
                 raise DippError("image", f"must be a JPEG of at most {MAX_SCANS} scans", "save it anew")
         elif marker == DNL:
             raise DippError(
                 "image", "is a JPEG whose height follows its pixels, which is not supported", "save it anew"
             )
         else:
-            _application(found, marker, body)
-    if not found.components or not found.scans:
+            _application(parsed, marker, body)
+    if not parsed.components or not parsed.scans:
         raise damaged("there is no picture in it")
-    return found
+    return parsed
 
 
-def _marker(content: bytes, place: int) -> tuple[int, int]:
+def _marker(content: bytes, position: int) -> tuple[int, int]:
     """Return the marker at a position, and the position after it."""
-    if content[place : place + 1] != b"\xff":
+    if content[position : position + 1] != b"\xff":
         raise damaged("a marker is missing")
-    while content[place : place + 1] == b"\xff":
-        place += 1
-    if place >= len(content):
+    while content[position : position + 1] == b"\xff":
+        position += 1
+    if position >= len(content):
         raise damaged("it ends early")
-    return content[place], place + 1
+    return content[position], position + 1
 
 
-def _body(content: bytes, place: int) -> tuple[bytes, int]:
+def _body(content: bytes, position: int) -> tuple[bytes, int]:
     """Return the content of the segment at a position, and the position after it."""
-    length = int.from_bytes(content[place : place + 2], "big")
-    if length < 2 or place + length > len(content):
+    length = int.from_bytes(content[position : position + 2], "big")
+    if length < 2 or position + length > len(content):
         raise damaged("it ends early")
-    return content[place + 2 : place + length], place + length
+    return content[position + 2 : position + length], position + length
 
 
 def _exactly(body: bytes, length: int) -> bytes:
@@ -172,36 +172,36 @@ def _exactly(body: bytes, length: int) -> bytes:
     return body
 
 
-def _frame(found: Segments, kind: int, body: bytes) -> None:
-    """Read the header of the frame into `found`; raise if its coding is not supported."""
+def _frame(parsed: Segments, kind: int, body: bytes) -> None:
+    """Read the header of the frame into `parsed`; raise if its coding is not supported."""
     if kind not in (BASELINE, EXTENDED, PROGRESSIVE):
         raise DippError(
             "image", "is a lossless, hierarchical or arithmetic JPEG, which is not supported", "save it as usual"
         )
-    if found.components:
+    if parsed.components:
         raise damaged("it has two frames")
     if len(body) < 6:
         raise damaged("a segment has a wrong length")
     if body[0] != 8:
         raise DippError("image", f"must be a JPEG of 8 bits, got {body[0]}", "save it as PNG")
-    found.kind = kind
-    found.height, found.width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
+    parsed.kind = kind
+    parsed.height, parsed.width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
     rows = _exactly(body[6:], 3 * body[5])
-    found.components = tuple(
+    parsed.components = tuple(
         Component(rows[at], rows[at + 1] >> 4, rows[at + 1] & 15, rows[at + 2]) for at in range(0, len(rows), 3)
     )
-    if not found.height or not found.width:
+    if not parsed.height or not parsed.width:
         raise DippError("image", "is a JPEG that does not say its height", "save it anew")
-    if len(found.components) == 4:
+    if len(parsed.components) == 4:
         raise DippError("image", "is a JPEG in CMYK, which is not supported", "save it in RGB")
-    if len(found.components) not in (1, 3):
-        raise DippError("image", f"must be a JPEG of 1 or 3 components, got {len(found.components)}")
-    if any(not (1 <= one.across <= 4 and 1 <= one.down <= 4) for one in found.components):
+    if len(parsed.components) not in (1, 3):
+        raise DippError("image", f"must be a JPEG of 1 or 3 components, got {len(parsed.components)}")
+    if any(not (1 <= component.across <= 4 and 1 <= component.down <= 4) for component in parsed.components):
         raise damaged("a sampling factor is not 1 to 4")
 
 
-def _quantisation(found: Segments, body: bytes) -> None:
-    """Read the quantisation tables of a segment into `found`."""
+def _quantisation(parsed: Segments, body: bytes) -> None:
+    """Read the quantisation tables of a segment into `parsed`."""
     while body:
         wide, number = body[0] >> 4, body[0] & 15
         size = 64 << wide
@@ -210,13 +210,13 @@ def _quantisation(found: Segments, body: bytes) -> None:
         values = np.frombuffer(body[1 : 1 + size], ">u2" if wide else np.uint8).astype(np.int64)
         if not values.all():
             raise damaged("a quantisation table has a zero")
-        if number in found.quantisation and found.scans:
+        if number in parsed.quantisation and parsed.scans:
             raise DippError(
                 "image", "is a JPEG that changes its quantisation between scans, which is not supported", "save it anew"
             )
         table = np.empty(64, np.int64)
         table[ZIGZAG] = values
-        found.quantisation[number] = table
+        parsed.quantisation[number] = table
         body = body[1 + size :]
 
 
@@ -232,7 +232,7 @@ def _huffman(tables: dict[tuple[int, int], tuple[int, ...]], body: bytes) -> Non
 
 
 def _scan(
-    found: Segments,
+    parsed: Segments,
     tables: dict[tuple[int, int], tuple[int, ...]],
     restart: int,
     body: bytes,
@@ -241,16 +241,16 @@ def _scan(
 ) -> Scan:
     """Return the scan with a header; `data` and `bounds` are its bits."""
     count = body[0] if body else 0
-    names = [component.name for component in found.components]
+    names = [component.name for component in parsed.components]
     if not 1 <= count <= len(names) or len(body) != 4 + 2 * count:
         raise damaged("a scan's header is wrong")
     rows = [(body[1 + 2 * at], body[2 + 2 * at]) for at in range(count)]
     first, last, bits = body[-3:]
     if len({name for name, _ in rows}) != count or any(name not in names for name, _ in rows):
         raise damaged("a scan names a component that is not there")
-    if found.kind != PROGRESSIVE:
+    if parsed.kind != PROGRESSIVE:
         first, last, bits = 0, 63, 0
-    valid = (first == last == 0) or (0 < first <= last < 64 and count == 1) or found.kind != PROGRESSIVE
+    valid = (first == last == 0) or (0 < first <= last < 64 and count == 1) or parsed.kind != PROGRESSIVE
     if not valid or bits & 15 > 13 or bits >> 4 > 13:
         raise damaged("a scan's header is wrong")
     return Scan(
@@ -267,9 +267,9 @@ def _scan(
     )
 
 
-def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes, NDArray[np.int64], int]:
+def _entropy(array: Bytes, marks: NDArray[np.int64], position: int) -> tuple[Bytes, NDArray[np.int64], int]:
     """Return the bits of the scan at a position without stuffing, the ends of its parts, and its end in the file."""
-    within = marks[np.searchsorted(marks, place) :]
+    within = marks[np.searchsorted(marks, position) :]
     after = array[within + 1]
     restarts = (after >= RESTARTS[0]) & (after <= RESTARTS[-1])
     ends = np.flatnonzero((after != 0) & (after != 0xFF) & ~restarts)
@@ -277,25 +277,25 @@ def _entropy(array: Bytes, marks: NDArray[np.int64], place: int) -> tuple[Bytes,
         raise damaged("it ends early")
     end = int(within[ends[0]])
     within, after, restarts = within[: ends[0]], after[: ends[0]], restarts[: ends[0]]
-    keep = np.ones(end - place, bool)
-    keep[within[after == 0] + 1 - place] = False
-    keep[within[after != 0] - place] = False  # fill bytes, and the first byte of restart markers
-    keep[within[restarts] + 1 - place] = False
+    keep = np.ones(end - position, bool)
+    keep[within[after == 0] + 1 - position] = False
+    keep[within[after != 0] - position] = False  # fill bytes, and the first byte of restart markers
+    keep[within[restarts] + 1 - position] = False
     kept = np.concatenate([[0], np.cumsum(keep)])
-    bounds = np.append(kept[within[restarts] - place], kept[-1])
-    return array[place:end][keep], bounds.astype(np.int64), end
+    bounds = np.append(kept[within[restarts] - position], kept[-1])
+    return array[position:end][keep], bounds.astype(np.int64), end
 
 
-def _application(found: Segments, marker: int, body: bytes) -> None:
-    """Read colour model, orientation and ICC profile from an application segment into `found`."""
+def _application(parsed: Segments, marker: int, body: bytes) -> None:
+    """Read colour model, orientation and ICC profile from an application segment into `parsed`."""
     if marker == APP0 and body.startswith(b"JFIF\0"):
-        found.jfif = True
+        parsed.jfif = True
     elif marker == APP14 and body.startswith(b"Adobe") and len(body) >= 12:
-        found.adobe = body[11]
-    elif marker == APP1 and body.startswith(EXIF) and found.orientation == 1:
-        found.orientation = orientation(body[len(EXIF) :])
+        parsed.adobe = body[11]
+    elif marker == APP1 and body.startswith(EXIF) and parsed.orientation == 1:
+        parsed.orientation = orientation(body[len(EXIF) :])
     elif marker == APP2 and body.startswith(ICC) and len(body) > 14:
-        found.profile.setdefault(body[12], body[14:])
+        parsed.profile.setdefault(body[12], body[14:])
 
 
 def orientation(exif: bytes) -> int:
