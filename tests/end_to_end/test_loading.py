@@ -173,7 +173,7 @@ def test_a_batch_decodes_only_what_is_missing(release: Path, model: Path, tmp_pa
     assert sum(decoded) == 5
     data.fill()
     assert sum(decoded) == 5
-    with pytest.raises(DippError, match="cache: name a folder"):
+    with pytest.raises(DippError, match="cache"):
         dipp.load(release, model).fill()
 
 
@@ -244,7 +244,7 @@ def test_a_cache_that_others_could_write_is_refused(release: Path, model: Path, 
     dipp.load(release, model, cache=tmp_path).fill()
     (file,) = tmp_path.iterdir()
     file.chmod(0o666)
-    with pytest.raises(DippError, match="could have been written by others"):
+    with pytest.raises(DippError, match="by others"):
         dipp.load(release, model, cache=tmp_path)[0]
     (tmp_path / "file").touch()
     with pytest.raises(DippError, match=r"^cache: .* cannot be used") as error:
@@ -423,7 +423,7 @@ def test_a_table_that_datasets_opens(release: Path, model: Path, tmp_path: Path,
     assert "--overwrite" in err
     with pytest.raises(DippError, match="exists already"):
         plain.export(table)
-    with pytest.raises(DippError, match=r"a folder or a \.parquet file is needed"):
+    with pytest.raises(DippError, match=r"a folder or a \.parquet file"):
         plain.export(tmp_path / "a.png")
     plain.export(tmp_path / "folder")
     assert len(list((tmp_path / "folder").rglob("*.png"))) == 5

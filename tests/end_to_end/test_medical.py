@@ -269,7 +269,7 @@ def test_a_run_goes_on_with_its_own_window_alone(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         released(Killed(1), Window(0, 900))
-    with pytest.raises(DippError, match="an unfinished run with another window;"):
+    with pytest.raises(DippError, match="an unfinished run with another window"):
         released(Local(1), Window(0, 901))
     assert released(Local(1), Window(0, 900)).facts["window"] == "0:900"
 

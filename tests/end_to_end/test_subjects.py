@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.commands import Command
 from helpers.datasets import pixels, save_folder, save_model, tiny_codec
+from helpers.refusals import refused
 from PIL import Image
 
 from dipp.core.geometry import Geometry
@@ -111,22 +112,21 @@ def test_labels_are_the_column_of_a_folder(tmp_path: Path) -> None:
     folder = save_folder(tmp_path / "pictures", 9, ("ann", "bob", "cleo"))
     found = by_subject(folder, tmp_path, 2, "label")
     assert (len(found), found.subjects) == (6, 3)
-    with pytest.raises(DippError, match="subject: this source has no column patient"):
+    with refused("subject", "patient"):
         by_subject(folder, tmp_path, column="patient")
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
-    [("who", "subject: one of image, patient, age is needed, got who"), ("age", "subject: whole numbers or text")],
+    ("column", "words"), [("who", ("image, patient, age", "who")), ("age", ("whole numbers or text", "age"))]
 )
-def test_columns_that_name_nobody(column: str, said: str, tmp_path: Path) -> None:
+def test_columns_that_cannot_name_subjects_are_refused(column: str, words: tuple[str, ...], tmp_path: Path) -> None:
     table = save(tmp_path / "a.parquet", age=[0.5] * 8)
-    with pytest.raises(DippError, match=said):
+    with refused("subject", *words):
         by_subject(table, tmp_path, column=column)
 
 
 def test_every_picture_needs_a_subject(tmp_path: Path) -> None:
-    with pytest.raises(DippError, match=r"subject: a\.parquet row 1 has no value in patient"):
+    with refused("subject", "a.parquet row 1", "patient"):
         by_subject(save(tmp_path / "a.parquet", ("Ann", None, "Bob")), tmp_path)
 
 
@@ -135,12 +135,12 @@ def test_numbers_and_text_are_different_subjects(tmp_path: Path) -> None:
 
 
 def test_choices(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(DippError, match="most-per-subject: it goes with --subject"):
+    with refused("most-per-subject", "--subject"):
         Choices(most_per_subject=2)
-    with pytest.raises(DippError, match="most-per-subject: a whole number from 1"):
+    with refused("most-per-subject", "1"):
         Choices(subject="patient", most_per_subject=0)
     table = save(tmp_path / "a.parquet")
-    with pytest.raises(DippError, match=r"subject: a single \.dipp file has no place"):
+    with refused("subject", ".dipp"):
         released(table, tmp_path / "one.dipp", model, subject="patient")
 
 
@@ -177,7 +177,7 @@ def test_a_price_that_the_shards_contradict(change: dict[str, Any], model: Path,
     assert subjects.checked(stated["subjects"], facts) == facts["subjects"]
     stated["subjects"] |= change
     (folder / "manifest.json").write_text(json.dumps(stated))
-    with pytest.raises(DippError, match="subjects of the manifest are not possible"):
+    with pytest.raises(DippError, match="subjects"):
         manifest.verify(folder)
 
 

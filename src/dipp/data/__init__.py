@@ -2,28 +2,28 @@
 
 | module | what it is |
 |---|---|
-| `sources`, `formats` | where private pictures come from, read by position; the kinds of sources that are known |
+| `sources`, `formats` | sources of private pictures, which are read by position; the kinds of sources that are known |
 | `listing`, `tables`, `saved`, `cifar` | these kinds: many files, tables, saved `datasets`, CIFAR-10 and CIFAR-100 |
 | `columns` | which columns of a table hold pictures and labels |
 | `pickles` | reads the pickles of CIFAR without unpickling |
 | `repeats`, `states` | files that have two names; files that change |
 | `rows` | Arrow files of many rows in a run's own folder |
-| `subjects` | whose pictures they are, and what the worst of these people pays |
-| `survey` | what every picture was before the first was encoded |
-| `worker` | a job, and reading its pictures: what every worker does |
-| `purpose` | what a run is for |
-| `encoding` | a run that encodes: its workers, and what is recorded of it |
+| `subjects` | the people whose pictures a source holds, and the price of the worst of them |
+| `survey` | the digest of every picture, taken before the first picture is encoded |
+| `worker` | a job, and how every worker reads the pictures of its job |
+| `purpose` | the interface of the two kinds of runs: those that encode and those that redact |
+| `encoding` | a run that encodes: its workers, and its public parameters |
 | `redacting`, `redacted` | a run that redacts, with its workers; the lists and the manifest of what it released |
-| `engines` | how workers are run: on this machine, or on a Ray cluster |
-| `footer` | sees that a Parquet file is not compressed, before it is read |
-| `shards`, `contents` | what a shard is; what a manifest says of it |
-| `store` | how each is published exactly once, even if processes are killed |
-| `choices` | what a run is asked for, how it is carried out and watched, and what came of it |
-| `run`, `privatize` | a run as it is recorded; the run: seed, plan, source, survey, shards, manifest |
-| `progress` | the bar and the table that a run shows on a terminal |
-| `manifest` | what all shards together hold, as a manifest or as one archive; verification |
+| `engines` | engines that run workers: on this machine, or on a Ray cluster |
+| `footer` | checks that a Parquet file is not compressed, before it is read |
+| `shards`, `contents` | the file format of shards; what a manifest says of a shard |
+| `store` | publishes each shard exactly once, even if processes are killed |
+| `choices` | options, progress and result of a run |
+| `run`, `privatize` | the record of a run; the run: seed, plan, source, survey, shards, manifest |
+| `progress` | the progress bar and the table that a run shows on a terminal |
+| `manifest` | the manifest or the single archive of all shards; verification |
 | `loading` | `dipp.load`: a release as a PyTorch dataset |
 | `parts` | the shards or the archive that it reads |
-| `cache` | decoded pictures on the disk, which are not believed blindly |
+| `cache` | decoded pictures on disk, whose integrity is checked |
 | `exporting` | decoded pictures as a folder, or as Parquet for `datasets` |
 """

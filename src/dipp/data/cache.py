@@ -1,20 +1,20 @@
 """Decoded pictures: a second epoch reads them instead of decoding them again.
 
-Without a folder they stay in memory, up to a bound (`Memory`). With one they are on the disk (`Cache`), for any number
-of pictures and for other processes.
+By default they stay in memory, up to a limit (`Memory`). If the user names a folder, they are on disk (`Cache`), for
+any number of pictures and for other processes.
 
-A cache on the disk is a folder with an SQLite file for each release, model and choice of picture (`Key`). What is in it
-is public, as the release is, but it is not believed blindly:
+A cache on disk is a folder with an SQLite file for each release, model and choice of picture (`Key`). Its content is
+public, as the release is, but every picture that is read from it is checked:
 
 - The name of the file is a digest of all that a decoded picture depends on: the bytes of the release, the identity of
   the model, expected, sampled or noisy, and the version of dipp. Another model or choice has another file. Devices
-  differ by rounding alone, and share one: a GPU may fill a cache that other machines read.
-- Each entry has a digest of its pixels, its number and the key. One that does not match, or has another size, counts as
-  missing, and is decoded again. A damaged file is begun anew.
-- The file is the owner's alone. One that somebody else owns, or could write to, is refused.
+  differ by rounding alone, and share one file: a GPU may fill a cache that other machines read.
+- Each row has a digest of its pixels, its number and the key. A row with a wrong digest or size counts as missing, and
+  its picture is decoded again. A damaged file is replaced by an empty one.
+- The file belongs to its owner alone. A file that somebody else owns, or could write to, is refused.
 
-Entries are written in transactions, so that any number of processes may share a cache, and a killed one leaves whole
-entries or none. A picture takes as many bytes as it has values.
+Rows are written in transactions, so that any number of processes may share a cache. A process that is killed leaves
+whole rows or none. A picture takes as many bytes as it has values.
 """
 
 from __future__ import annotations
@@ -39,54 +39,66 @@ from dipp.core.geometry import Geometry
 from dipp.errors import DippError
 
 DIGEST_BYTES = 16
+"""Bytes of the digest in a row."""
 PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 ASKED = 512
-"""Entries that are asked for in one query, at most."""
+"""Largest number of rows that one query asks for."""
 OPEN_TO_OTHERS = 0o022
-"""Permissions by which others than the owner could write."""
+"""Permissions that would let others than the owner write to the file."""
 
 DAMAGED = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """Errors of a file that holds no table of pictures, in contrast to a full disk or a busy file."""
 
 KEPT_BYTES = 1 << 29
-"""Most memory of the decoded pictures of one release."""
+"""Largest memory, in bytes, of the decoded pictures of one release."""
 LOGGER = logging.getLogger("dipp")
 
 Pixels = NDArray[np.uint8]
+"""uint8: a picture (H, W, C), or pictures (N, H, W, C)."""
 Found = TypeVar("Found")
+"""The result of a piece of work with the SQLite file."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """All that a decoded picture depends on, but for its number."""
+    """Everything that a decoded picture depends on, except its number."""
 
     release: tuple[str, ...]
     """SHA-256 of the archive, or of each shard."""
     model: str
     """Identity of the denoiser."""
     choice: tuple[Any, ...]
-    """Which picture is wanted: the fields of `codec.decoding.Decoding` that matter."""
+    """The requested kind of picture: the fields of `codec.decoding.Decoding` that matter."""
 
     def digest(self) -> str:
-        """Hex digits that name it."""
+        """Return a hex digest of the key, 32 characters long."""
         content = json.dumps([__version__, self.release, self.model, self.choice])
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 class Memory:
-    """Decoded pictures in memory. The first that fit are kept; the others are decoded again in every epoch."""
+    """A cache of decoded pictures in memory. It keeps the first that fit; others are decoded again in every epoch."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Pixels] = {}
         self._bytes, self._full = 0, False
 
     def get(self, geometries: Mapping[int, Geometry]) -> dict[int, Pixels]:
-        """Return the pictures (H, W, C) of these numbers that are kept."""
+        """Return the cached pictures (H, W, C) among the given numbers.
+
+        Args:
+            geometries: The geometry of each requested picture, by its number.
+        """
         return {number: self._kept[number] for number in geometries if number in self._kept}
 
     def put(self, numbers: Sequence[int], pictures: Pixels) -> None:
-        """Keep pictures (N, H, W, C) as long as there is room, and say once that there is none."""
+        """Keep pictures until the memory limit is reached, and then log a warning once.
+
+        Args:
+            numbers: Numbers of the pictures.
+            pictures: uint8 (N, H, W, C).
+        """
         for number, picture in zip(numbers, pictures, strict=True):
             if self._bytes + picture.nbytes > KEPT_BYTES:
                 self._warn()
@@ -95,10 +107,11 @@ class Memory:
             self._bytes += picture.nbytes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the pictures behind: another process has room of its own."""
+        """Pickle an empty cache: another process has its own memory."""
         return Memory, ()
 
     def _warn(self) -> None:
+        """Log once that the memory limit is reached."""
         if not self._full:
             self._full = True
             LOGGER.warning(
@@ -109,30 +122,50 @@ class Memory:
 
 @dataclass(frozen=True)
 class Cache:
-    """The cache of one release, one model and one choice."""
+    """The cache on disk of one release, one model and one choice of picture."""
 
     folder: Path
+    """Folder of the SQLite file."""
     name: str
     """Digest of the `Key`."""
 
     def get(self, geometries: Mapping[int, Geometry]) -> dict[int, Pixels]:
-        """Return the pictures (H, W, C) of these numbers and geometries that the cache holds."""
-        numbers, found = list(geometries), dict[int, Pixels]()
+        """Return the cached pictures (H, W, C) among the given numbers, leaving out damaged rows.
+
+        Args:
+            geometries: The geometry of each requested picture, by its number.
+
+        Raises:
+            DippError: The file cannot be used, or others could write to it.
+        """
+        numbers, pictures = list(geometries), dict[int, Pixels]()
         for low in range(0, len(numbers), ASKED):
             some = numbers[low : low + ASKED]
             for number, digest, pixels in self._do(functools.partial(_rows, numbers=some)):
                 shape = geometries[number].shape
                 whole = isinstance(pixels, bytes) and len(pixels) == geometries[number].coordinates
                 if whole and digest == self._digest(number, shape, pixels):
-                    found[number] = np.frombuffer(pixels, np.uint8).reshape(shape)
-        return found
+                    pictures[number] = np.frombuffer(pixels, np.uint8).reshape(shape)
+        return pictures
 
     def numbers(self) -> set[int]:
-        """Return the numbers of all entries, whole or not."""
+        """Return the numbers of all rows, including damaged ones.
+
+        Raises:
+            DippError: The file cannot be used, or others could write to it.
+        """
         return {number for (number,) in self._do(lambda file: file.execute("SELECT number FROM pictures").fetchall())}
 
     def put(self, numbers: Sequence[int], pictures: Pixels) -> None:
-        """Keep pictures (N, H, W, C), in one transaction."""
+        """Keep pictures, in one transaction.
+
+        Args:
+            numbers: Numbers of the pictures.
+            pictures: uint8 (N, H, W, C).
+
+        Raises:
+            DippError: The file cannot be used, or others could write to it.
+        """
         rows = []
         for number, picture in zip(numbers, pictures, strict=True):
             pixels = picture.tobytes()
@@ -146,15 +179,16 @@ class Cache:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The SQLite file."""
         return self.folder / f"{self.name}.sqlite"
 
     def _digest(self, number: int, shape: tuple[int, ...], pixels: bytes) -> bytes:
+        """Return the digest of a row: of the key, the number, the shape and the pixels."""
         front = json.dumps([self.name, number, shape]).encode()
         return hashlib.blake2b(front + pixels, digest_size=DIGEST_BYTES).digest()
 
     def _do(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
-        """Work with the file; one that is damaged is removed, and begun anew once."""
+        """Work with the file; if it is damaged, replace it by an empty one and work with that."""
         try:
             try:
                 return self._once(work)
@@ -167,7 +201,7 @@ class Cache:
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or error
             raise DippError(
-                "cache", f"{self.path} cannot be used ({why})", "name another folder, or remove it"
+                "cache", f"cannot be used at {self.path} ({why})", "name another folder, or remove it"
             ) from None
 
     def _once(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
@@ -177,16 +211,16 @@ class Cache:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         facts = self.path.stat()
         if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & OPEN_TO_OTHERS):
-            raise DippError("cache", f"{self.path} could have been written by others", "name another folder")
+            raise DippError("cache", f"must not be writable by others, got {self.path}", "name another folder")
         with contextlib.closing(sqlite3.connect(self.path, PATIENCE)) as file:
-            # What a failing machine loses is decoded again, and what it garbles does not match its digest.
+            # Rows that a failing machine loses are decoded again, and garbled rows do not match their digest.
             file.execute("PRAGMA synchronous = OFF")
             file.execute("CREATE TABLE IF NOT EXISTS pictures (number INTEGER PRIMARY KEY, digest BLOB, pixels BLOB)")
             return work(file)
 
 
 def _rows(file: sqlite3.Connection, numbers: list[int]) -> list[tuple[int, Any, Any]]:
-    """Number, digest and pixels of the entries that there are, of whatever type."""
-    marks = ",".join("?" * len(numbers))
-    query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({marks})"  # noqa: S608 - marks alone
+    """Return number, digest and pixels of the rows that exist; a damaged file may give values of any type."""
+    placeholders = ",".join("?" * len(numbers))
+    query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({placeholders})"  # noqa: S608 - placeholders alone
     return file.execute(query, numbers).fetchall()

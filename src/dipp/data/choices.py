@@ -1,4 +1,4 @@
-"""What a run is asked for, how it is carried out and watched, and what came of it."""
+"""A run's options, the observer of its progress, and its result."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from dipp.errors import DippError
 from dipp.odometer import Meter
 
 SHARD_SIZE = 1024
-"""Images in a shard, by default: the 3 KB of a Parquet file's own data are then a few bytes an image."""
+"""Default number of images in a shard: the 3 KB that a Parquet file adds are then a few bytes for each image."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices that, like the source and the plan, must be the same when a run is resumed."""
+    """Options that, like the source and the plan, must be the same when a run is resumed."""
 
     columns: Columns = field(default_factory=Columns)
+    """The columns of a table and the part of a dataset that are used."""
     shard_size: int = SHARD_SIZE
-    """Positions of the source in each shard."""
+    """Number of positions of the source in each shard."""
     drop_labels: bool = False
+    """Whether labels are left out of the release."""
     seed: bytes | None = None
-    """Public seed, for tests only; None draws a fresh one. With a beacon, the sender's own part of it."""
+    """Public seed, for tests only; None draws a fresh seed. With a beacon, the sender's own part of the seed."""
     beacon: Beacon | None = None
-    """Public beacon that is mixed into the seed; None for none."""
+    """Public beacon that is mixed into the seed; None if no beacon is used."""
     window: Window | None = None
-    """Which values of pictures of more than eight bits become black and white; None skips such pictures."""
+    """Which values of pictures with more than eight bits become black and white; None skips such pictures."""
     subject: str | None = None
     """Column that names the subject of a picture; None if subjects are not counted."""
     most_per_subject: int | None = None
-    """Pictures that are released of a subject, at most; None for all."""
+    """Largest number of pictures that are released of a subject; None for all."""
 
     def __post_init__(self) -> None:
         most = self.most_per_subject
         if most is not None and self.subject is None:
-            raise DippError("most-per-subject", "it goes with --subject", "name the column of the subjects")
+            raise DippError("most-per-subject", "needs --subject", "name the column of the subjects")
         if most is not None and (type(most) is not int or most < 1):
-            raise DippError("most-per-subject", f"a whole number from 1 is needed, got {most}")
+            raise DippError("most-per-subject", f"must be a whole number from 1, got {most}")
 
 
 @dataclass(frozen=True)
@@ -50,53 +52,78 @@ class Summary:
     facts: dict[str, Any]
     """Facts about the release, as `dipp info --json` gives them."""
     skipped: tuple[tuple[int, str, str], ...]
-    """Position, reason and name of each skipped picture; names are for the terminal only."""
+    """Position, reason and name of each skipped picture. Names must be shown on the terminal only."""
     encoded: int
-    """Images that this run made, without those that were published before."""
+    """Number of images that this run made, without those that were published before."""
     seconds: float
-    """Duration of this run."""
+    """Duration of this run in seconds."""
     labels_left_out: bool = False
-    """Whether the source has labels that were not asked to be dropped, and a single file has no place for them."""
+    """Whether a single file leaves out labels that the source has and that the user did not drop."""
 
 
 class Watcher:
-    """Receives how a run goes. This class ignores it; subclasses show it."""
+    """Receives the progress of a run. This class ignores it; subclasses show it."""
 
     def overwriting(self) -> None:
-        """A release, or an unfinished run, is about to be removed."""
+        """Receive that a release, or an unfinished run, is about to be removed."""
 
     def surveying(self, images: int) -> None:
-        """This number of pictures is about to be read, before the first is released."""
+        """Receive that pictures are about to be read, before the first is released.
+
+        Args:
+            images: Number of pictures.
+        """
 
     def start(self, images: int, published: int) -> None:
-        """The run starts: the number of pictures, and of those in shards that were published before."""
+        """Receive that the run starts.
+
+        Args:
+            images: Number of pictures.
+            published: Number of pictures in shards that were published before.
+        """
 
     def encoded(self, images: float) -> None:
-        """About this number of images were made since the last call, whole or in parts."""
+        """Receive about how many images were made since the last call.
+
+        Args:
+            images: Number of images, which counts parts of images.
+        """
 
     def released(self, contents: Contents) -> None:
-        """A shard was published."""
+        """Receive that a shard was published.
+
+        Args:
+            contents: What the shard holds.
+        """
 
     def finished(self, summary: Summary) -> None:
-        """The run is over."""
+        """Receive that the run is over.
+
+        Args:
+            summary: The result of the run.
+        """
 
 
 QUIET = Watcher()
+"""The watcher that ignores all progress."""
 
 
 @dataclass(frozen=True)
 class Conduct:
-    """How a run is carried out. It may be another when a run is resumed."""
+    """How a run is carried out. A resumed run may change these options."""
 
     strict: bool = False
     """Whether a bad picture ends the run before anything is charged; otherwise bad pictures are skipped."""
     overwrite: bool = False
     """Whether a finished release, or a run of another command, is replaced."""
     skip_changed: bool = False
-    """Whether the run is finished without the pictures that have changed since it began; otherwise these end it."""
+    """Whether pictures that have changed since the run began are skipped; otherwise the first such picture ends the
+    run."""
     meter: Meter | None = None
-    """The odometer that every picture is charged to before the first is released; None counts nothing."""
+    """The odometer to which every picture is charged before the first is released; None counts nothing."""
     watcher: Watcher = QUIET
+    """Receives the progress of the run."""
 
 
 DEFAULT = Conduct()
+"""The default way to carry out a run."""

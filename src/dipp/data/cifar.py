@@ -14,19 +14,20 @@ from dipp.data import pickles
 from dipp.errors import DippError
 
 SIDE = 32
+"""Height and width of the pictures, in pixels."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One of the two datasets, as its archive unpacks."""
+    """CIFAR-10 or CIFAR-100, as its archive unpacks."""
 
     title: str
     folder: str
-    """Name of its folder."""
+    """Name of the unpacked folder."""
     meta: str
     """File with the names of the classes."""
     batches: Mapping[str, tuple[str, ...]]
-    """Files of each split."""
+    """Names of the files of each split."""
     labels: str
     """Key of the labels in a batch."""
     names: str
@@ -48,6 +49,7 @@ TEN = Kind(
     "label_names",
     ("batches.meta",),
 )
+"""CIFAR-10."""
 HUNDRED = Kind(
     "CIFAR-100",
     "cifar-100-python",
@@ -57,11 +59,24 @@ HUNDRED = Kind(
     "fine_label_names",
     ("meta", "train", "test"),
 )
+"""CIFAR-100."""
 KINDS = (TEN, HUNDRED)
+"""Both datasets."""
 
 
 def read(path: Path, kind: Kind = TEN) -> tuple[NDArray[np.uint8], Sequence[int]]:
-    """Return the pictures (N, 32, 32, 3) of a batch file, and their labels."""
+    """Return the pictures of a batch file, and their labels.
+
+    Args:
+        path: The batch file.
+        kind: The dataset of the file; CIFAR-10 by default.
+
+    Returns:
+        Pictures, uint8 (N, 32, 32, 3), and a label for each.
+
+    Raises:
+        DippError: The file is missing, damaged, or no file of this dataset.
+    """
     batch = _loaded(path, kind)
     try:
         rows = pickles.array(_item(batch, "data"))
@@ -78,7 +93,15 @@ def read(path: Path, kind: Kind = TEN) -> tuple[NDArray[np.uint8], Sequence[int]
 
 
 def class_names(path: Path, kind: Kind = TEN) -> tuple[str, ...]:
-    """Return the names of the classes, from the file `Kind.meta`."""
+    """Return the names of the classes, from the file `Kind.meta`.
+
+    Args:
+        path: The file.
+        kind: The dataset of the file; CIFAR-10 by default.
+
+    Raises:
+        DippError: The file is missing, damaged, or no file of this dataset.
+    """
     try:
         names = _item(_loaded(path, kind), kind.names)
         texts = [name.decode() if isinstance(name, bytes) else name for name in names]
@@ -90,7 +113,7 @@ def class_names(path: Path, kind: Kind = TEN) -> tuple[str, ...]:
 
 
 def _item(batch: Any, key: str) -> Any:
-    """Return the value of a key, which Python 2 has written as bytes."""
+    """Return the value of a key, which Python 2 wrote as bytes."""
     for spelled in (key.encode(), key):
         if isinstance(batch, dict) and spelled in batch:
             return batch[spelled]
@@ -98,15 +121,18 @@ def _item(batch: Any, key: str) -> Any:
 
 
 def _loaded(path: Path, kind: Kind) -> Any:
+    """Return the value in a pickle file."""
     try:
         return pickles.load(path)
     except FileNotFoundError:
-        raise DippError("src", f"{path.name} of {kind.title} is missing", "unpack the archive again") from None
+        raise DippError("src", f"has no {path.name} of {kind.title}", "unpack the archive again") from None
     except OSError as error:
-        raise DippError("src", f"{path.name} of {kind.title} cannot be read ({error.strerror})") from None
+        problem = f"has a file {path.name} of {kind.title} that cannot be read ({error.strerror})"
+        raise DippError("src", problem) from None
     except ValueError:
         raise _damaged(path, kind) from None
 
 
 def _damaged(path: Path, kind: Kind) -> DippError:
-    return DippError("src", f"{path.name} is not a file of {kind.title}", "unpack the archive again")
+    """Return the error about a file that is no file of the dataset."""
+    return DippError("src", f"has a file {path.name} that is not of {kind.title}", "unpack the archive again")

@@ -1,4 +1,4 @@
-"""What a published shard holds: all that a manifest says of it."""
+"""What a manifest says of a published shard."""
 
 from __future__ import annotations
 
@@ -12,31 +12,36 @@ if TYPE_CHECKING:
 
 
 class Skipped(NamedTuple):
-    """A position of the source that has no image in the shard."""
+    """A position of the source that has no image in its shard."""
 
     position: int
     reason: str
+    """Why the picture was skipped. It is public, so it contains no name."""
 
 
 class Contents(NamedTuple):
-    """What a published shard holds. A worker sends it to the driver."""
+    """What a published shard holds. A worker sends it to the process that runs the engine."""
 
     name: str
     """Name of the file."""
     bytes: int
     """Size of the file."""
     sha256: str
+    """Hex SHA-256 of the file."""
     images: int
+    """Number of images."""
     first: int
-    """First position of the source that the shard answers for."""
+    """First position of the source that the shard covers."""
     positions: int
-    """Number of positions that it answers for."""
+    """Number of positions that the shard covers."""
     skipped: tuple[Skipped, ...]
+    """Covered positions that have no image."""
     pixels: int
-    """Pixels of all images."""
+    """Number of pixels of all images together."""
     smallest: int | None
-    """Units of the smallest image; None if there is no image."""
+    """Number of units of the smallest image; None if there is no image."""
     payload_bits: int
+    """Bits of all coded indices."""
     grey: int
     """Number of grey images."""
     largest: tuple[int, int] | None = None
@@ -44,7 +49,12 @@ class Contents(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, shard: Shard) -> Contents:
-        """Return what a shard holds that was read from a path."""
+        """Return what a shard holds.
+
+        Args:
+            path: File of the shard.
+            shard: The shard that was read from it.
+        """
         return cls(
             path.name,
             shard.size,
@@ -62,7 +72,11 @@ class Contents(NamedTuple):
 
     @classmethod
     def from_json(cls, values: list[Any]) -> Contents:
-        """Return the contents that were written as a JSON list."""
-        found = cls(*values)
-        size = None if found.largest is None else (found.largest[0], found.largest[1])
-        return found._replace(skipped=tuple(Skipped(*one) for one in found.skipped), largest=size)
+        """Return the contents that were written as a JSON list.
+
+        Args:
+            values: The values of the fields, in their order.
+        """
+        contents = cls(*values)
+        size = None if contents.largest is None else (contents.largest[0], contents.largest[1])
+        return contents._replace(skipped=tuple(Skipped(*entry) for entry in contents.skipped), largest=size)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from dipp.privacy.ledger import Ledger
 
 HELD_PIXELS = 1 << 25
-"""Pixels of all pictures that wait for others of their size to fill a batch. Beyond this, the largest group is encoded
-as it is."""
+"""Largest number of pixels of all pictures that wait for others of their size to fill a batch. Beyond this, the largest
+group is encoded before it is full."""
 
 
 @dataclass(frozen=True)
@@ -40,41 +40,49 @@ class EncodeTask(Task):
     """Everything that a worker must know to encode pictures."""
 
     release: Release
-    """Plan, identity of the model, and public seed."""
+    """Public parameters of the encoding: plan, identity of the model, and public seed."""
     budget: Budget | None
-    """Budget that the certificate of every picture must keep; None if there is none."""
+    """Budget that the certificate of every picture must keep; None if no budget is set."""
     model: str
     """Folder or hub id of the denoiser."""
 
     def worker(self, job: Job, progress: Progress = quiet) -> Encoder:
-        """Return a worker that loads the model when it is needed."""
+        """Return a worker that loads the model when it first encodes."""
         return Encoder(job, self, progress=progress)
 
 
 class _ProgressWatch(watch.ShareWatch):
-    """Tells of images, in parts, as they are encoded."""
+    """A watch that reports encoded images, in parts, to a callback."""
 
-    def __init__(self, tell: Callable[[float], None]) -> None:
+    def __init__(self, report: Callable[[float], None]) -> None:
         super().__init__()
-        self._tell, self._told = tell, 0.0
+        self._report, self._reported = report, 0.0
 
     def step(self, number: int) -> None:
-        """Tell what was done before it."""
+        """Report what was done before a step."""
         super().step(number)
         self._update()
 
     def predicted(self, pixels: int) -> None:
-        """Tell it."""
+        """Report that a prediction was made."""
         super().predicted(pixels)
         self._update()
 
     def _update(self) -> None:
-        told, self._told = self._told, self.images * self.done
-        self._tell(self._told - told)
+        """Report the images done since the last report."""
+        before, self._reported = self._reported, self.images * self.done
+        self._report(self._reported - before)
 
 
 class Encoder(Worker["Picture"]):
-    """A worker with the codec, which is loaded when it is needed."""
+    """A worker that encodes. It loads the codec when it first encodes.
+
+    Args:
+        job: The job.
+        task: What is made of each picture.
+        codec: The codec of this process; None loads it when it is needed.
+        progress: Callback that receives the number of images done since its last call.
+    """
 
     def __init__(self, job: Job, task: EncodeTask, codec: Codec | None = None, progress: Progress = quiet) -> None:
         super().__init__(job, progress)
@@ -90,15 +98,15 @@ class Encoder(Worker["Picture"]):
             try:
                 images, skipped, recorded = self._encode(shard)
             except MiscomputedError:
-                # What was drawn is thrown away for a reason that may depend on it. So nobody may draw again for this
-                # run, neither an engine that has lost this worker's answer nor the same command: another is charged.
+                # The draws are thrown away for a reason that may depend on them. So nobody may draw again for this run,
+                # neither an engine that has lost this worker's answer nor the same command: another run is charged.
                 job.store.stop()
                 raise
             labels = job.source.labels if job.labelled else None
             positions = job.positions(shard)
             first, count = job.number(positions.start), len(images) + len(skipped)
             if job.number(positions.stop) != first + count:
-                raise DippError("src", "it has fewer pictures than when the run began", "restore it to go on")
+                raise DippError("src", "has fewer pictures than when the run began", "restore it to go on")
             content = (self.task.release, labels, images, first, count, skipped, recorded)
             job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
         path = job.store.shard(shard)
@@ -106,7 +114,7 @@ class Encoder(Worker["Picture"]):
 
     @property
     def codec(self) -> Codec:
-        """The codec with the plan of the run; a new plan is never made here."""
+        """The codec with the plan of the run; a worker never makes a new plan."""
         from dipp.codec.codec import Codec
 
         if self._codec is None:
@@ -115,7 +123,11 @@ class Encoder(Worker["Picture"]):
         return self._codec
 
     def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
-        """Encode a shard in batches of one size: its images, the skipped positions, and the encoder's own ledger."""
+        """Encode a shard in batches of one size.
+
+        Returns:
+            The images, the skipped positions, and the encoder's own ledger.
+        """
         from dipp.codec.batches import batch_size
         from dipp.codec.chain import Chain
         from dipp.codec.encoder import encode_batch
@@ -130,6 +142,7 @@ class Encoder(Worker["Picture"]):
         bad = frozenset(job.bad or ())
 
         def flush(geometry: Geometry) -> None:
+            """Encode all waiting pictures of a geometry."""
             batch = waiting.pop(geometry)
             numbers = [job.number(record.position) for record, _ in batch]
             with watch.watching(_ProgressWatch(self.progress)):
@@ -144,7 +157,7 @@ class Encoder(Worker["Picture"]):
                 if job.bad is not None and record.position in bad:
                     continue
                 if job.strict or job.bad is not None:
-                    raise DippError("src", f"{job.source.name(record.position)}: {problem}")
+                    raise self.bad_picture(record.position, problem)
                 skipped.append(Skipped(record.position, problem))
                 continue
             geometry = Geometry.of(picture.pixels.shape)
@@ -152,14 +165,14 @@ class Encoder(Worker["Picture"]):
             group.append((record, picture))
             if len(group) == batch_size(codec.denoiser.device.type, geometry):
                 flush(geometry)
-            elif sum(len(some) * size.pixels for size, some in waiting.items()) > HELD_PIXELS:
+            elif sum(len(pictures) * size.pixels for size, pictures in waiting.items()) > HELD_PIXELS:
                 flush(max(waiting, key=lambda size: len(waiting[size]) * size.pixels))
         for geometry in list(waiting):
             flush(geometry)
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
     def decoded(self, _: int, content: Content) -> tuple[Picture | None, str]:
-        """Return a picture that the codec takes, or None and what is wrong with it."""
+        """Return a picture that the codec accepts, or None and the problem with it."""
         from dipp.codec import pictures
 
         channels, window = self.codec.denoiser.colours, self.task.release.window
@@ -176,7 +189,7 @@ class Encoder(Worker["Picture"]):
 
     @functools.cached_property
     def _refusal(self) -> Callable[[Geometry], str]:
-        """Function that says why the codec refuses a size, or "". It remembers answers, because the check is slow."""
+        """A function that says why the codec refuses a geometry; empty text if it accepts it. It caches its answers."""
         from dipp.codec.charging import require_within
 
         def refusal(geometry: Geometry) -> str:
@@ -192,18 +205,20 @@ class Encoder(Worker["Picture"]):
 
 @dataclass(frozen=True, eq=False)
 class Encoding(Purpose):
-    """The purpose of a run that encodes."""
+    """The purpose of a run that encodes pictures."""
 
     codec: Codec
     """The codec, with a plan within the budget."""
     model: str
     """Folder or hub id from which other processes load the codec's denoiser."""
     seed: bytes
-    """Public seed of a run that begins; with a beacon, the sender's own part of it."""
+    """Public seed of a new run; with a beacon, the sender's own part of it."""
     seed_given: bool
     """Whether the caller chose the seed."""
     beacon: Beacon | None
+    """Public beacon that is mixed into the seed; None if no beacon is used."""
     window: Window | None
+    """Which values of pictures with more than eight bits become black and white; None skips such pictures."""
     suffix: ClassVar[str] = ".parquet"
     surveys: ClassVar[bool] = False
 
@@ -213,24 +228,24 @@ class Encoding(Purpose):
         return str(self.codec.denoiser.device)
 
     def begun(self, source: Source, scratch: Path) -> dict[str, Any]:  # noqa: ARG002
-        """Return the public parameters of the encoding."""
-        made = self.codec.release(self.seed, given=self.seed_given, beacon=self.beacon, window=self.window)
-        return {"archive": base64.b64encode(release_to_bytes(made)).decode()}
+        """Return the public parameters of the encoding, for the record of the run."""
+        release = self.codec.release(self.seed, given=self.seed_given, beacon=self.beacon, window=self.window)
+        return {"archive": base64.b64encode(release_to_bytes(release)).decode()}
 
     def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:  # noqa: ARG002
-        """Compare seed, beacon, plan and window. A run that was begun keeps its seed, unless the caller chose one."""
-        made = _release(begun)
-        own = made.seed if made.beacon is None else made.beacon.own
-        again = self.codec.release(own, given=made.seed_given, beacon=made.beacon, window=made.window)
+        """Compare seed, beacon, plan and window. A resumed run keeps its seed, unless the caller chose one."""
+        release = _release(begun)
+        own = release.seed if release.beacon is None else release.beacon.own
+        again = self.codec.release(own, given=release.seed_given, beacon=release.beacon, window=release.window)
         return {
             "seed": not self.seed_given or self.seed == own,
-            "beacon": made.beacon == (None if self.beacon is None else self.beacon.mixed_with(own)),
-            "model or budget": made == again,
-            "window": made.window == self.window,
+            "beacon": release.beacon == (None if self.beacon is None else self.beacon.mixed_with(own)),
+            "model or budget": release == again,
+            "window": release.window == self.window,
         }
 
     def task(self, begun: dict[str, Any]) -> EncodeTask:
-        """Return what workers do, with the public parameters that were recorded."""
+        """Return what workers do, with the public parameters in the record of the run."""
         return EncodeTask(_release(begun), self.codec.budget, self.model)
 
     def worker(self, job: Job) -> Encoder:
@@ -240,7 +255,7 @@ class Encoding(Purpose):
         return Encoder(job, task, self.codec)
 
     def charge(self, meter: Meter, seen: SeenPicture[Picture], name: str) -> Charge:
-        """Return the row of a picture: its mark, and what its file costs."""
+        """Return the row of the odometer for a picture: its mark, and the price of its file."""
         from dipp.codec.charging import losses
 
         picture = seen.picture
@@ -249,7 +264,7 @@ class Encoding(Purpose):
         return meter.item(seen.record.position, meter.mark(picture.known_by), cost, name, self.codec.plan.unit)
 
     def surveyed(self) -> None:
-        """Log nothing: the odometer has."""
+        """Log nothing, because the odometer logs what it charged."""
 
     def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:
         """Return the manifest of the published shards."""
@@ -260,4 +275,5 @@ class Encoding(Purpose):
 
 
 def _release(begun: dict[str, Any]) -> Release:
+    """Return the public parameters in the record of a run."""
     return release_from_bytes(base64.b64decode(begun["archive"]))

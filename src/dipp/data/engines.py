@@ -1,8 +1,8 @@
-"""Engines run workers, which release shards. Each yields what the published shards hold, in any order.
+"""Engines run workers, which release shards. Each engine yields the contents of the published shards, in any order.
 
 `Local` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a forked
 child cannot use numba's threads). `Ray` uses Ray Data, which places, restarts and feeds actors that hold the model.
-Neither engine records which worker did what: if a shard is asked for twice, it is still published once (`store`), and
+Neither engine records which worker did what: if a shard is requested twice, it is still published once (`store`), and
 the second request is answered from the published file. So a lost worker costs no more than repeating the shard that it
 had not published.
 """
@@ -29,13 +29,13 @@ from dipp.errors import DippError, MiscomputedError
 from dipp.models.denoiser import torch_device
 
 TASK_RETRIES = 4
-"""How often Ray repeats a shard whose worker died: a picture that kills its reader must not do so for ever."""
+"""How often Ray repeats a shard whose worker died, so that a picture that kills its reader cannot do so for ever."""
 TICK = 0.5
 """Seconds between two reports of progress from a pool."""
 
 
 class Engine(Protocol):
-    """Runs workers."""
+    """A program that runs workers, here or elsewhere."""
 
     def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Release shards, and yield what each holds, in any order.
@@ -48,7 +48,7 @@ class Engine(Protocol):
 
 
 def cores() -> int:
-    """Number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -57,34 +57,39 @@ def engine(name: str, workers: int | None = None, address: str | None = None, de
 
     Args:
         name: "local" or "ray".
-        workers: Number of processes, each with the model. By default the cores, or one on a GPU.
-        address: Address of a Ray cluster that is running.
-        device: Device of the workers.
+        workers: Number of processes, each with the model. By default one for each core, or one on a GPU.
+        address: Address of a running Ray cluster. None, the default, starts one on this machine if necessary.
+        device: Device of the workers, such as "auto" or "cpu"; "auto" by default.
+
+    Raises:
+        DippError: The name is unknown, or the options contradict each other.
     """
     if workers is not None and workers < 1:
-        raise DippError("workers", f"at least 1 is needed, got {workers}")
+        raise DippError("workers", f"must be at least 1, got {workers}")
     if name == "ray":
         return Ray(workers, address)
     if name != "local":
-        raise DippError("engine", f"local or ray is needed, got {name}")
+        raise DippError("engine", f"must be local or ray, got {name}")
     if address is not None:
-        raise DippError("address", "a cluster goes with --engine ray")
+        raise DippError("address", "needs the engine ray", "use --engine ray")
     if torch_device(device).type != "cpu":
         if workers not in (None, 1):
-            raise DippError("workers", "one is needed for a GPU", "--device cpu has several, --engine ray several GPUs")
+            raise DippError(
+                "workers", f"must be 1 on a GPU, got {workers}", "use --device cpu, or --engine ray for several GPUs"
+            )
         return Local(1)
     return Local(workers or cores())
 
 
 @dataclass(frozen=True)
 class Local:
-    """Workers on this machine."""
+    """An engine that runs workers on this machine."""
 
     workers: int = 1
     """Number of processes; 1 means this process alone."""
 
     def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
-        """Run in this process, or in spawned ones that share the cores; a pool that lost a process is started again."""
+        """Run in this process, or in spawned processes that share the cores; restart a pool that lost a process."""
         left = dict.fromkeys(shards)
         workers = min(self.workers, len(left))
         if workers <= 1:
@@ -101,18 +106,18 @@ class Local:
                 if len(left) == before:
                     raise DippError(
                         "workers",
-                        "a process was killed before it could publish anything, perhaps for want of memory",
+                        "were killed before they could publish anything, perhaps for lack of memory",
                         "use fewer, then run the same command again to go on",
                     ) from None
 
 
 def _pool(workers: int, job: Job, shards: list[int], progress: Progress) -> Iterator[tuple[int, Contents]]:
-    """Yield each shard and what it holds from a pool of spawned processes, in any order."""
+    """Yield the number and the contents of each shard from a pool of spawned processes, in any order."""
     context = multiprocessing.get_context("spawn")
-    # Whether to stop, and images encoded; without a lock, which a killed process might never release.
+    # Whether to stop, and the number of encoded images. No lock: a killed process might never release it.
     shared = context.RawArray("d", 2)
     arguments = (job, max(1, cores() // workers), shared)
-    told = 0.0
+    reported = 0.0
     with ProcessPoolExecutor(workers, context, initializer=_start, initargs=arguments) as pool:
         try:
             queue, running = iter(shards), dict[Future[Contents], int]()
@@ -122,8 +127,8 @@ def _pool(workers: int, job: Job, shards: list[int], progress: Progress) -> Iter
                 if not running:
                     return
                 done = wait(running, TICK, FIRST_COMPLETED).done
-                progress(shared[1] - told)
-                told = shared[1]
+                progress(shared[1] - reported)
+                reported = shared[1]
                 for future in sorted(done, key=_urgency):
                     contents = future.result()
                     yield running.pop(future), contents
@@ -133,17 +138,17 @@ def _pool(workers: int, job: Job, shards: list[int], progress: Progress) -> Iter
 
 
 def _urgency(done: Future[Contents]) -> int:
-    """In which order futures are looked at: what came back counts, and a mismatch before any other failure."""
+    """Return the order in which futures are handled: first results, then mismatches, then all other failures."""
     error = done.exception()
     return 0 if error is None else 1 if isinstance(error, MiscomputedError) else 2
 
 
 _worker: Worker[Any]
-"""The worker of a spawned process; `_start` sets it."""
+"""The worker of a spawned process, which `_start` sets."""
 
 
 def _start(job: Job, threads: int, shared: Any) -> None:
-    """Set up a spawned process: its threads, its worker, and a watch that ends it when the parent dies."""
+    """Set up a spawned process: its threads, its worker, and a thread that ends the process when the parent dies."""
     global _worker
 
     def follow() -> None:
@@ -155,7 +160,7 @@ def _start(job: Job, threads: int, shared: Any) -> None:
     def progress(images: float) -> None:
         shared[1] += images
         if shared[0]:
-            raise DippError("run", "it was stopped")
+            raise DippError("run", "was stopped")
 
     threading.Thread(target=follow, daemon=True).start()
     limit_threads(threads)
@@ -169,19 +174,19 @@ def _release(shard: int) -> Contents:
 
 @dataclass(frozen=True)
 class Ray:
-    """Workers on a Ray cluster."""
+    """An engine that runs workers on a Ray cluster."""
 
     workers: int | None = None
-    """Number of actors; None means as many as the cluster has GPUs or CPUs."""
+    """Number of actors; None means one for each GPU or CPU of the cluster."""
     address: str | None = None
-    """Address of the cluster. None means the cluster that this process is connected to, or else a new one on this
+    """Address of the cluster. None means the cluster that this process is connected to, or else a new cluster on this
     machine."""
 
     def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Send shard numbers through a Ray Data pipeline of actors; pixels are read by the actors and stay in them.
 
-        A pipeline that Ray gives up is made anew for what is left, as long as each gets on: before a cluster notices
-        that a node is gone, it may have tried a shard there as often as it may be tried at all.
+        If Ray gives up a pipeline, another is started for the remaining shards, as long as each pipeline publishes
+        something. Before a cluster notices that a node is gone, Ray may have used up all attempts at a shard there.
         """
         left, ray = dict.fromkeys(shards), _ray()
         with self._connected(ray):
@@ -195,16 +200,16 @@ class Ray:
                     if len(left) == before:
                         raise DippError(
                             "engine",
-                            f"Ray gave up ({type(error).__name__})",
-                            "what was published is safe, run the same command again to go on",
+                            f"ray gave up ({type(error).__name__})",
+                            "published shards are safe, run the same command again to go on",
                         ) from None
 
     def _pipeline(self, ray: Any, job: Job, shards: list[int], progress: Progress) -> Iterator[tuple[int, Contents]]:
-        """Yield each shard and what it holds."""
+        """Yield the number and the contents of each shard."""
         gpu = job.device.startswith("cuda")
         free = int(ray.cluster_resources().get("GPU" if gpu else "CPU", 0))
         if not free:
-            raise DippError("device", f"the Ray cluster has no {'GPU' if gpu else 'CPU'}")
+            raise DippError("device", f"must be in the Ray cluster, which has no {'GPU' if gpu else 'CPU'}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the only option for the number of retries is deprecated
             numbers = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
@@ -231,12 +236,13 @@ class Ray:
         if mine:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-            os.environ.setdefault("RAY_enable_worker_prestart", "0")  # they would be idle
+            os.environ.setdefault("RAY_enable_worker_prestart", "0")  # prestarted workers would be idle
             where = {"address": self.address} if self.address else {"address": "local", "include_dashboard": False}
             try:
                 ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise DippError("address", f"no Ray cluster at {self.address or 'this machine'} ({error})") from None
+                got = self.address or "this machine"
+                raise DippError("address", f"must have a Ray cluster, got {got} ({error})") from None
         context = ray.data.DataContext.get_current()
         before = context.enable_progress_bars
         context.enable_progress_bars = False
@@ -253,22 +259,22 @@ class Ray:
 
 
 def _ray() -> Any:
-    """The module ray, which is an optional dependency."""
+    """Return the module ray, which is an optional dependency."""
     try:
         import ray
         import ray.data
     except ImportError:
-        raise DippError("engine", "ray is missing", 'in a checkout of dipp, pip install ".[ray]"') from None
+        raise DippError("engine", "ray is not installed", 'in a checkout of dipp, pip install ".[ray]"') from None
     return ray
 
 
 def _actor_options() -> dict[str, Any]:
-    """Options of Ray's actors."""
+    """Return the options of Ray's actors."""
     return {"max_task_retries": TASK_RETRIES}
 
 
 class _Actor:
-    """A worker inside a Ray actor. A `DippError` travels as a result; Ray retries after any other exception."""
+    """A worker inside a Ray actor. It returns a `DippError` as a result; Ray retries after any other exception."""
 
     def __init__(self, job: Job) -> None:
         limit_threads(1)
@@ -279,7 +285,7 @@ class _Actor:
         self._encoded += images
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        """Release the shards of a batch; return what each holds, or the error, as JSON."""
+        """Release the shards of a batch; return the contents of each, or the error, as JSON."""
         results = []
         for shard in batch["shard"].tolist():
             self._encoded = 0.0

@@ -1,8 +1,8 @@
 """The footer of a Parquet file, read far enough to see that nothing in the file is compressed.
 
-dipp writes its shards without compression. A compressed file may expand to any size as soon as its first row is read:
-54 kB took 14.5 GB. pyarrow cannot be asked, because some of its versions end the process at a compression that they do
-not know. So the footer is walked here, and nothing of it is kept.
+dipp writes its shards without compression. A compressed file may expand to any size as soon as its first row is read: a
+file of 54 kB took 14.5 GB. pyarrow cannot answer the question, because some of its versions end the process at a
+compression that they do not know. So this module walks through the footer, and keeps nothing of it.
 
 A footer is a structure in Thrift's compact protocol: fields with ascending numbers, each with its type, then a zero.
 """
@@ -17,34 +17,44 @@ from dipp.errors import FILE, DippError
 from dipp.format.bytes import damaged
 
 MAGIC = b"PAR1"
+"""Last four bytes of a Parquet file."""
 TAIL = struct.Struct("<I4s")
-"""The end of a file: the length of the footer, and the magic."""
+"""The end of a file: the length of the footer, and the magic bytes."""
 MAX_DEPTH = 16
-"""Deepest nesting of structures and lists; a real footer has seven."""
+"""Largest nesting depth of structures and lists; a real footer has seven."""
 MAX_VARINT_BYTES = 10
+"""Largest number of bytes of an integer."""
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 """Types of the compact protocol."""
 CODEC = (4, 1, 3, 4)
-"""Numbers of the fields from the file to the compression of a column: row groups, columns, metadata, codec."""
+"""Field numbers on the way from the file to the compression of a column: row groups, columns, metadata, codec."""
 UNCOMPRESSED = 0
+"""Value of the field `codec` of a column without compression."""
 
 
 def require_uncompressed(path: Path) -> None:
-    """Raise a DippError if a column of a Parquet file is compressed, or if its footer is not a plain one."""
+    """Raise if a column of a Parquet file is compressed, or if its footer is invalid.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DippError: The file is not a Parquet file, is compressed, or has an invalid footer.
+    """
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL.size))
         tail = file.read(TAIL.size)
         length, magic = TAIL.unpack(tail) if len(tail) == TAIL.size else (0, b"")
         if magic != MAGIC or length > size - TAIL.size:
-            raise DippError(FILE, "this is not a Parquet file")
+            raise DippError(FILE, "is not a Parquet file")
         file.seek(size - TAIL.size - length)
         footer = _Footer(file.read(length))
     footer.require(CODEC)
 
 
 class _Footer:
-    """Walks a footer from front to back."""
+    """A footer that is walked through from front to back."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
@@ -59,9 +69,7 @@ class _Footer:
             reached = True
             if len(way) == 1:
                 if kind != I32 or self._varint() != UNCOMPRESSED:
-                    raise DippError(
-                        FILE, "its columns are compressed, and those of a dipp shard are not", "do not trust it"
-                    )
+                    raise DippError(FILE, "has compressed columns, unlike a dipp shard", "do not trust it")
             elif kind == STRUCT:
                 self.require(way[1:])
             elif kind == LIST:
@@ -76,7 +84,7 @@ class _Footer:
             raise _strange()
 
     def _fields(self) -> Iterator[tuple[int, int]]:
-        """Yield number and type of each field; the caller walks over its value before it asks for the next."""
+        """Yield number and type of each field; the caller must skip its value before it asks for the next field."""
         number = 0
         while front := self._byte():
             step = front >> 4
@@ -88,7 +96,7 @@ class _Footer:
             yield number, front & 0x0F
 
     def _skip(self, kind: int, depth: int = 0) -> None:
-        """Walk over a value."""
+        """Skip a value."""
         if depth == MAX_DEPTH:
             raise _strange()
         if kind in (I16, I32, I64):
@@ -104,7 +112,7 @@ class _Footer:
         elif kind == STRUCT:
             for _, inner in self._fields():
                 self._skip(inner, depth + 1)
-        elif kind not in (TRUE, FALSE):  # which have no value; a footer has no maps
+        elif kind not in (TRUE, FALSE):  # these have no value, and a footer has no maps
             raise _strange()
 
     def _list(self) -> tuple[int, int]:
@@ -114,23 +122,27 @@ class _Footer:
         return front & 0x0F, count
 
     def _varint(self) -> int:
+        """Return the next integer."""
         value = 0
-        for place in range(MAX_VARINT_BYTES):
+        for digit in range(MAX_VARINT_BYTES):
             byte = self._byte()
-            value |= (byte & 0x7F) << 7 * place
+            value |= (byte & 0x7F) << 7 * digit
             if byte < 0x80:
                 return value
         raise _strange()
 
     def _byte(self) -> int:
+        """Return the next byte."""
         self._advance(1)
         return self._content[self._at - 1]
 
     def _advance(self, count: int) -> None:
+        """Skip a number of bytes."""
         if count > len(self._content) - self._at:
             raise _strange()
         self._at += count
 
 
 def _strange() -> DippError:
+    """Return the error about an invalid footer."""
     return damaged("its footer is not that of a Parquet file")

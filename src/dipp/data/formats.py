@@ -1,6 +1,6 @@
-"""The formats of sources, in the order in which a place is compared with them.
+"""The formats of sources, in the order in which they are tried on a path or hub id.
 
-To add a format is to write a module with a `Source` and a function that recognises it, and to name that function here.
+To add a format, write a module with a `Source` and a function that recognises it, and add the function here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dipp.data import listing, saved, sources, tables
 from dipp.data.sources import Columns, Source
 
 Recognise = Callable[[str, Columns, Path], Source | None]
-"""Opens what is at a path or hub id, with a folder for listings; None, if it is of another format."""
+"""A function that opens the source at a path or hub id, with a folder for its listing. It returns None for another
+format."""
 
 FORMATS: tuple[Recognise, ...] = (
     saved.saved_folder,
@@ -22,4 +23,4 @@ FORMATS: tuple[Recognise, ...] = (
     listing.picture_folder,
     tables.hub_dataset,
 )
-"""Those that any folder would pass for, and any name, come last."""
+"""The functions of all formats. Those that would accept any folder or any name come last."""

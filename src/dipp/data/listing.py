@@ -1,11 +1,11 @@
-"""Sources that are many small files: a folder of images, and tar shards as WebDataset makes them.
+"""Sources of many small files: a folder of images, and tar shards as WebDataset makes them.
 
 The files are listed once, in an Arrow file with the schema `SCHEMA` that every worker maps, so that the memory of a run
-does not grow with the number of pictures. Listing looks only at names, sizes, times and labels, at no picture. The
+does not grow with the number of pictures. Listing reads only names, sizes, times and labels, and no picture. The
 listing holds file names, so it is kept in the run's own folder, which is removed at the end.
 
-What is listed twice (a file under two names, a member that was appended to its tar again) is released once: all but the
-first have a problem, and are not read.
+A picture that is listed twice (a file under two names, a member that was appended to its tar again) is released once:
+every repetition gets a problem, and is not read.
 """
 
 from __future__ import annotations
@@ -39,14 +39,19 @@ SCHEMA = pa.schema(
         "problem": pa.string(),
     }
 )
+"""Columns of the listing: the fields of a row."""
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 """Suffixes of pictures in a tar shard, whose samples have other members as well."""
 MODIFIED = State._fields.index("modified")
+"""Index of the time of modification in a state."""
 LINK = "a link to another picture of the source"
+"""Problem of a link to another listed file."""
 AGAIN = "listed before: another name of its file, or a second member of its name"
+"""Problem of a repetition."""
 LABEL_SUFFIX = ".cls"
 """Suffix of the member of a sample that holds its label."""
 MAX_LABEL_BYTES = 32
+"""Largest size of the member of a label."""
 
 
 class Entry(NamedTuple):
@@ -74,7 +79,7 @@ Listed = tuple[Entry, Identity | None]
 
 @dataclass(frozen=True)
 class Files(Source):
-    """Pictures in the files that a listing names."""
+    """A source of pictures in the files that a listing names."""
 
     listing: Path
     """The Arrow file."""
@@ -83,13 +88,13 @@ class Files(Source):
     labels: Labels | None
     fingerprint: str
     machine: str = field(default_factory=machine)
-    """Where the states were taken."""
+    """The machine on which the states were taken, with its boot."""
 
     def __len__(self) -> int:
         return self.count
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Yield the files. If one is gone or forbidden, that is a problem of its record; other faults end the run."""
+        """Yield the files. A file that is gone or forbidden becomes a problem of its record; other faults raise."""
         for position, entry in enumerate(self.entries(start, stop), start):
             problem = entry.problem or _problem_of(entry.size)
             content = None
@@ -100,11 +105,12 @@ class Files(Source):
                 except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
                     problem = f"the file cannot be opened ({error.strerror})"
                 except OSError as error:
-                    raise DippError("src", f"{_text(entry.name)} cannot be read ({error.strerror})") from None
+                    problem = f"has a file {_text(entry.name)} that cannot be read ({error.strerror})"
+                    raise DippError("src", problem) from None
             yield Record(position, content, entry.label, problem)
 
     def _content(self, entry: Entry) -> bytes | None:
-        """Return the bytes of a picture; None if its file is not in the state that was listed, before or after."""
+        """Return the bytes of a picture; None if its file is not in the listed state before and after reading."""
         with open(entry.path, "rb") as file:  # noqa: PTH123 - names need not be valid text
             file.seek(entry.offset)
             before = state_of(os.fstat(file.fileno()))
@@ -112,12 +118,15 @@ class Files(Source):
             return content if state_of(os.fstat(file.fileno())) == before else None
 
     def name(self, position: int) -> str:
-        """The file's name below the source, without unprintable characters, which could control a terminal."""
+        """Return the file's name below the source, without unprintable characters, which could control a terminal."""
         (entry,) = self.entries(position, position + 1)
         return "".join(letter if letter.isprintable() else "?" for letter in _text(entry.name))
 
     def file(self, position: int) -> str:
-        """The file's path below the source; of a member, below the name of its tar without the ending."""
+        """Return the file's path below the source.
+
+        The path of a member of a tar begins with the name of the tar without its ending.
+        """
         (entry,) = self.entries(position, position + 1)
         return _text(entry.name) if entry.path.endswith(entry.name) else str(Path(*_member_parts(entry)))
 
@@ -126,20 +135,30 @@ class Files(Source):
         if column is not None:
             yield from super().places(column)
         for entry in self.entries(0, self.count):
-            whole = Path(os.fsdecode(entry.path))
-            yield whole if entry.path.endswith(entry.name) else whole.parent.joinpath(*_member_parts(entry))
+            path = Path(os.fsdecode(entry.path))
+            yield path if entry.path.endswith(entry.name) else path.parent.joinpath(*_member_parts(entry))
 
     def _labels(self) -> Iterator[Label]:
         """Yield the labels of the listing, without reading a file."""
         return (entry.label for entry in self.entries(0, self.count))
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
-        """Rows start … stop − 1 of the listing."""
+        """Yield rows `start` … `stop` − 1 of the listing."""
         return (Entry(**row) for row in rows.read(self.listing, start, stop))
 
 
 def open_folder(root: Path, scratch: Path) -> Files:
-    """List a folder in the order of names: its own files, then each sub-folder, which is a class, with all below it."""
+    """List the pictures of a folder in the order of names: its own files, then those of each class.
+
+    A class is a sub-folder, with everything below it. Hidden files and folders are left out.
+
+    Args:
+        root: The folder.
+        scratch: Folder for the listing.
+
+    Raises:
+        DippError: The folder has no files, or two classes are links to the same pictures.
+    """
     with os.scandir(root) as entries:
         classes = sorted(entry.name for entry in entries if _is_folder(entry) and not entry.name.startswith("."))
     labels = Labels(names=tuple(map(_text, map(os.fsencode, classes)))) if classes else None
@@ -149,15 +168,15 @@ def open_folder(root: Path, scratch: Path) -> Files:
 
 
 def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
-    """Refuse classes that are links to pictures which are listed anyway: these would be released twice."""
-    places = sorted(((root / name).resolve().parts, name) for name in classes)
-    for (place, name), (below, other) in itertools.pairwise(places):
-        if below[: len(place)] == place:
-            raise DippError("src", f"{name} and {other} lead to the same pictures, which would be released twice")
+    """Raise if two classes lead to the same pictures, which would be released twice."""
+    folders = sorted(((root / name).resolve().parts, name) for name in classes)
+    for (folder, name), (below, other) in itertools.pairwise(folders):
+        if below[: len(folder)] == folder:
+            raise DippError("src", f"has the same pictures in {name} and {other}, and would release them twice")
 
 
 def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Listed]:
-    """The files of (folder, label) pairs; with label None, of the folder itself and not below it."""
+    """Yield the files of (folder, label) pairs: of the folder alone if the label is None, otherwise also below it."""
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
@@ -167,22 +186,25 @@ def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> I
                 facts = os.stat(path)  # noqa: PTH116
                 size, state = facts.st_size, state_of(facts)
                 problem = LINK if _links_to_listed(path, root) else ""
-                known = None if problem else identity(facts)  # of a link and its target, the target is released
+                known = None if problem else identity(facts)  # the target of a link is released, not the link
             except OSError as error:
                 problem = f"no file ({error.strerror})"
             yield Entry(os.fsencode(path), os.fsencode(name), 0, size, state, label, problem), known
 
 
 def _links_to_listed(path: str, root: Path) -> bool:
-    """Whether a path is a link to a listed file; hidden files, to which git-annex links, are not listed."""
+    """Return whether a path is a link to a listed file; hidden files, to which git-annex links, are not listed."""
     if not os.path.islink(path):  # noqa: PTH114
         return False
     below = os.path.relpath(os.path.realpath(path), root)
-    return not any(part.startswith(".") for part in Path(below).parts)  # ".." leads out of the source, which is allowed
+    return not any(part.startswith(".") for part in Path(below).parts)  # a link out of the source (..) is allowed
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry leads to a folder; a link that leads nowhere, or back to where it lies, does not."""
+    """Return whether an entry leads to a folder.
+
+    A broken link does not, nor does a link to a folder that contains the link.
+    """
     try:
         if not entry.is_dir() or not entry.is_symlink():
             return entry.is_dir()
@@ -192,16 +214,16 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _walk(folder: Path, deep: bool) -> Iterator[str]:
-    """Files of a folder (if `deep`, of all below it) in the order of their names, without hidden ones.
+    """Yield the files of a folder (if `deep`, also below it) in the order of their names, without hidden files.
 
     Only the names of one folder are in memory at a time.
     """
     try:
         with os.scandir(folder) as entries:
-            found = sorted((e.name, _is_folder(e), e.is_symlink()) for e in entries if not e.name.startswith("."))
+            listed = sorted((e.name, _is_folder(e), e.is_symlink()) for e in entries if not e.name.startswith("."))
     except OSError as error:
-        raise DippError("src", f"{folder.name} cannot be read ({error.strerror})") from None
-    for name, is_folder, is_link in found:
+        raise DippError("src", f"has a folder {folder.name} that cannot be read ({error.strerror})") from None
+    for name, is_folder, is_link in listed:
         if not is_folder:
             yield str(folder / name)
         elif deep and not is_link:
@@ -209,15 +231,23 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
 
 
 def open_tars(paths: list[Path], scratch: Path) -> Files:
-    """List tar shards: every image member is a picture, and the number in its sample's .cls member is its label."""
+    """List tar shards: every image member is a picture, and the number in its sample's .cls member is its label.
+
+    Args:
+        paths: The tar files.
+        scratch: Folder for the listing.
+
+    Raises:
+        DippError: A tar is compressed or damaged, is given twice, or no tar has an image member.
+    """
     refuse_twice(paths)
-    found = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
-    labelled = any(entry.label is not None for entry in found.entries(0, len(found)))
-    return found if labelled else replace(found, labels=None)
+    source = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
+    labelled = any(entry.label is not None for entry in source.entries(0, len(source)))
+    return source if labelled else replace(source, labels=None)
 
 
 def picture_folder(place: str, columns: Columns, scratch: Path) -> Files | None:
-    """Any folder that is nothing else."""
+    """Open a folder of pictures. Every folder passes for one, so this format is tried after the others."""
     if not Path(place).is_dir():
         return None
     columns.refuse_split(place)
@@ -226,17 +256,20 @@ def picture_folder(place: str, columns: Columns, scratch: Path) -> Files | None:
 
 
 def tar_files(place: str, columns: Columns, scratch: Path) -> Files | None:
-    """A tar shard, or a folder of them."""
-    found = files_of(place, ".tar")
-    if not found:
+    """Open a tar shard, or a folder of them."""
+    paths = files_of(place, ".tar")
+    if not paths:
         return None
     columns.refuse_split(place)
     columns.refuse_columns(place)
-    return open_tars(found, scratch)
+    return open_tars(paths, scratch)
 
 
 def _tar_entries(path: Path) -> Iterator[Listed]:
-    """The pictures of one tar. Members of a sample follow each other, and their names are equal up to the first dot."""
+    """Yield the pictures of one tar.
+
+    Members of a sample follow each other, and share their names up to the first dot.
+    """
     state = state_of(path.stat())
     sample: tuple[str, str] | None = None
     waiting: list[tuple[Entry, Identity]] = []
@@ -244,7 +277,7 @@ def _tar_entries(path: Path) -> Iterator[Listed]:
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                tar.members = []  # type: ignore[attr-defined] # tarfile would keep every member
+                tar.members = []  # type: ignore[attr-defined] # otherwise tarfile keeps every member
                 stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
                 key = (member.name.rpartition("/")[0], stem)
                 if key != sample:
@@ -256,31 +289,31 @@ def _tar_entries(path: Path) -> Iterator[Listed]:
                 elif Path(member.name).suffix.lower() in IMAGE_SUFFIXES:
                     problem = "" if member.isreg() and not member.issparse() else "no plain file in the tar"
                     name = os.fsencode(f"{path.name}: {member.name}")
-                    place = os.fsencode(path)
-                    entry = Entry(place, name, member.offset_data, member.size, state, None, problem)
+                    file = os.fsencode(path)
+                    entry = Entry(file, name, member.offset_data, member.size, state, None, problem)
                     waiting.append((entry, _member(path, member.name)))
             yield from ((entry._replace(label=label), known) for entry, known in waiting)
     except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
         raise DippError(
-            "src", f"{path.name} is no whole, uncompressed tar ({error})", "unpack it, or fetch again"
+            "src", f"has a file {path.name} that is no whole, uncompressed tar ({error})", "unpack it, or fetch again"
         ) from None
 
 
 def _member_parts(entry: Entry) -> tuple[str, str]:
-    """The name of a tar without its ending, and that of the member."""
+    """Return the name of a tar without its ending, and the name of the member."""
     tar = Path(os.fsdecode(entry.path))
     return tar.stem, _text(entry.name).removeprefix(f"{tar.name}: ").lstrip("/")
 
 
 def _member(path: Path, name: str) -> Identity:
-    """Return what a member of a tar is known by: its name, which should occur once in the tar."""
+    """Return the identity of a member of a tar: a digest of its name, which should occur once in the tar."""
     whole = os.fsencode(path) + b"\0" + os.fsencode(posixpath.normpath(name).lstrip("/"))
     digest = hashlib.blake2b(whole, digest_size=15).digest()
     return int.from_bytes(digest[:7], "little"), int.from_bytes(digest[7:], "little")
 
 
 def _whole_number(text: bytes) -> int | None:
-    """The label that is written in a .cls member; None if it is no whole number of 64 bits."""
+    """Return the label in a .cls member; None if it is no whole number of 64 bits."""
     try:
         value = int(text)
     except ValueError:
@@ -289,7 +322,14 @@ def _whole_number(text: bytes) -> int | None:
 
 
 def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: str) -> Files:
-    """Write the listing into the folder `scratch`; `what` says in the error message what is needed if it is empty."""
+    """Write the listing into a folder and return the source.
+
+    Args:
+        listed: Rows, each with the identity of its picture.
+        scratch: The folder.
+        labels: The kind of labels.
+        what: What the source must have at least one of, for the error about an empty listing.
+    """
     register, digest, count = Register(), hashlib.sha256(), 0
 
     def entries() -> Iterator[Entry]:
@@ -302,14 +342,14 @@ def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: 
 
     listing = _write(entries(), scratch)
     if not count:
-        raise DippError("src", f"{what} is needed, there is none")
-    found = Files(listing, count, labels, digest.hexdigest())
+        raise DippError("src", f"must have {what}, got none")
+    source = Files(listing, count, labels, digest.hexdigest())
     if later := frozenset(register.later()):
-        numbered = enumerate(found.entries(0, count))
+        numbered = enumerate(source.entries(0, count))
         marked = (entry._replace(problem=entry.problem or AGAIN) if row in later else entry for row, entry in numbered)
-        found = replace(found, listing=_write(marked, scratch))
+        source = replace(source, listing=_write(marked, scratch))
         listing.unlink()
-    return found
+    return source
 
 
 def _write(entries: Iterable[Entry], scratch: Path) -> Path:
@@ -329,5 +369,5 @@ def _problem_of(size: int) -> str:
 
 
 def _text(name: bytes) -> str:
-    """A file name as text, with invalid bytes escaped."""
+    """Return a file name as text, with invalid bytes escaped."""
     return name.decode(errors="backslashreplace")

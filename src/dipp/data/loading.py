@@ -1,9 +1,10 @@
-"""`dipp.load`: a release as training data, which is decoded in batches when it is asked for.
+"""`dipp.load`: a release as training data, which is decoded in batches when it is requested.
 
-A release is small: once a shard was used, its payloads stay in memory, at a few dozen bytes an image. Decoded pictures
-stay in memory up to a bound, or all of them in a folder (`cache`). Decoding uses all cores or the GPU by itself, so a
-DataLoader needs no worker processes to decode; to read from a full cache they help. They may be forked or spawned. A
-forked one has a single thread, and cannot use a GPU that the parent has used; what it decodes is lost with it.
+A release is small: once a shard was used, its payloads stay in memory, at a few dozen bytes for each image. Decoded
+pictures stay in memory up to a limit, or all of them in a folder (`cache`). Decoding uses all cores or the GPU by
+itself, so a DataLoader needs no worker processes to decode; to read from a full cache, they help. They may be forked or
+spawned. A forked worker has a single thread, and cannot use a GPU that the parent has used; the pictures that it
+decodes are lost when it ends.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ WORKERS = (
     "workers of a DataLoader lose what they have decoded after each epoch; use num_workers=0, or "
     "dipp.load(…, cache=FOLDER)"
 )
+"""Warning about workers whose decoded pictures are lost."""
 
 Item = Any
 """(picture, label), or the picture alone if the release has no labels."""
@@ -68,16 +70,34 @@ def load(
 ) -> Pictures:
     """Open a release (a folder of shards, or a .dipp archive) as a PyTorch dataset.
 
-    `model` is the denoiser that the release was made with, by default the one in dipp itself. It is loaded with
-    the first picture: length, labels and certificate do not need it. Pictures are the expected ones; `sample` draws
-    plausible ones instead, in `calls` calls of the network, and `noisy` gives noisy reconstructions.
+    Nothing is decoded before the first picture is requested. Length, labels and certificate need no denoiser.
 
-    Decoded pictures are kept, so that a second epoch does not decode them again: in the folder `cache`, or in memory up
-    to 512 MiB. `transform` is applied to each picture, a uint8 tensor (C, H, W), whenever it is asked for; the cache
-    holds what was before it.
+    Args:
+        destination: The folder or the archive.
+        model: Folder or hub id of the denoiser that the release was made with. By default the denoiser that ships with
+            dipp.
+        device: "auto", "cuda", "mps" or "cpu". By default "auto", the first of the others that is available.
+        noisy: Whether pictures are noisy reconstructions. False by default: each picture is the expected one.
+        sample: Whether pictures are plausible samples instead of the expected pictures. False by default.
+        calls: Number of network calls for each picture. By default 1, or 8 for a sample.
+        cache: Folder in which decoded pictures are kept. By default they are kept in memory, up to 512 MiB.
+        transform: Function that is applied to each picture, a uint8 tensor (C, H, W), whenever it is requested. The
+            cache holds the picture before the transform.
+        max_work: Limit of the cost of decoding, in billions of pixels through the network. By default the limit follows
+            from the size of the file (`codec.work`).
 
-    `max_work` allows a file to cost more than its size justifies (`codec.work`), in billions of pixels through the
-    network.
+    Returns:
+        A dataset of pictures, or of (picture, label) pairs if the release has labels.
+
+    Raises:
+        DippError: The release is missing, unfinished or damaged.
+
+    Example::
+
+        from torch.utils.data import DataLoader
+
+        data = dipp.load("release")
+        loader = DataLoader(data, batch_size=64, collate_fn=dipp.collate)
     """
     decoding = Decoding(noisy=noisy, sample=sample, calls=calls, max_work=max_work)
     folder = None if cache is None else Path(cache)
@@ -85,9 +105,14 @@ def load(
 
 
 def collate(items: Sequence[Item]) -> Any:
-    """Items of any sizes as a batch, for DataLoader(collate_fn=dipp.collate): a list of pictures, and their labels.
+    """Combine items of any sizes into a batch, for `DataLoader(collate_fn=dipp.collate)`.
 
-    Whole numbers become a tensor, text stays a list; without labels, the list of pictures is all.
+    Args:
+        items: Items of a `Pictures` dataset.
+
+    Returns:
+        A list of pictures and their labels: a tensor of whole numbers, or a list of texts. Without labels, the list of
+            pictures alone.
     """
     if not items or not isinstance(items[0], tuple):
         return list(items)
@@ -97,10 +122,11 @@ def collate(items: Sequence[Item]) -> Any:
 
 
 class Pictures(Dataset[Item]):
-    """The pictures of a release as uint8 tensors (C, H, W).
+    """A PyTorch dataset of the pictures of a release: uint8 tensors (C, H, W), with labels if the release has them.
 
-    `dataset[i]` decodes one picture and `dataset[i:j]` a list. A DataLoader asks for whole batches (`__getitems__`),
-    and iteration decodes in batches as well. `stream()` gives PyTorch's iterable kind of dataset.
+    `dataset[i]` decodes one picture and `dataset[i:j]` a list. A DataLoader requests whole batches (`__getitems__`),
+    and iteration decodes in batches as well. `stream()` gives PyTorch's iterable kind of dataset. `dipp.load` makes
+    these objects.
     """
 
     def __init__(
@@ -120,7 +146,7 @@ class Pictures(Dataset[Item]):
         self._process = os.getpid()
         self._parts: list[Part]
         self.labelled = False
-        """Whether items have labels; −1, or the empty text, stands for a missing one."""
+        """Whether items have labels; −1, or the empty text, stands for a missing label."""
         self.classes: tuple[str, ...] = ()
         """Names of the classes; empty if the source had none."""
         if place.is_dir():
@@ -134,7 +160,7 @@ class Pictures(Dataset[Item]):
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, DippError):
                     raise error.within(place) from None
-                raise DippError(str(place), "its manifest is damaged", "get it again") from None
+                raise DippError(str(place), "has a damaged manifest", "get it again") from None
         else:
             self._parts = [ArchivePart(archives.open(place))]
         self._starts = [0, *itertools.accumulate(part.images for part in self._parts)]
@@ -152,30 +178,42 @@ class Pictures(Dataset[Item]):
     @overload
     def __getitem__(self, index: SupportsIndex) -> Item: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Item:
-        """One picture, or the list of those in a slice."""
+        """Return one item, or a list of the items in a slice."""
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Item]:
-        """Several pictures; those of one size are decoded together. PyTorch's DataLoader calls this."""
+        """Return several items; pictures of equal size are decoded together. PyTorch's DataLoader calls this.
+
+        Args:
+            indices: Numbers of the pictures; negative numbers count from the end.
+
+        Raises:
+            IndexError: There is no picture of a number.
+            DippError: A shard or the denoiser cannot be used.
+        """
         numbers = [self._number(operator.index(index)) for index in indices]
         decoded = self._pictures(numbers)
         items: list[Item] = []
         for number in numbers:
-            # A tensor of its own for each item: a write to one must not change another, nor the batch.
+            # Each item gets a tensor of its own: a write to one must not change another, nor the batch.
             tensor = torch.from_numpy(np.array(decoded[number].transpose(2, 0, 1), order="C"))
             picture = tensor if self._transform is None else self._transform(tensor)
             part, row = self._find(number)
-            items.append((picture, _shown(part, row)) if self.labelled else picture)
+            items.append((picture, _label_of(part, row)) if self.labelled else picture)
         return items
 
     def __iter__(self) -> Iterator[Item]:
-        """All pictures in order, decoded a batch at a time."""
+        """Yield all items in order, decoded in batches."""
         return self._range(0, len(self))
 
     def decoded(self) -> Iterator[tuple[torch.Tensor, Label, bool]]:
-        """All pictures in order, before any transform, with their labels (None for none) and whether they are grey."""
+        """Yield every picture in order, before any transform, with its label and whether its source was grey.
+
+        Yields:
+            A uint8 tensor (C, H, W); the label, None if it is missing; and whether the source was grey.
+        """
         for start, stop in self._batches(0, len(self)):
             pictures = self._pictures(range(start, stop))
             for number in range(start, stop):
@@ -184,46 +222,56 @@ class Pictures(Dataset[Item]):
                 yield tensor, part.label(row), part.grey(row)
 
     def fill(self, *, progress: bool = True) -> None:
-        """Decode all pictures that the cache does not have yet, in batches, and keep them there.
+        """Decode all pictures that the cache on disk lacks, in batches, and keep them there.
 
         Args:
             progress: Whether a terminal shows a progress bar.
 
         Raises:
-            DippError: If no folder was named for the cache.
+            DippError: The dataset has no cache on disk.
         """
         if self._cache_folder is None:
-            raise DippError("cache", "name a folder for it, dipp.load(…, cache=FOLDER)")
-        there = self._cache.numbers() if isinstance(self._cache, Cache) else set()
-        missing = [geometry.pixels for number, geometry in enumerate(self.geometries()) if number not in there]
+            raise DippError("cache", "must be a folder to be filled", "name it in dipp.load(…, cache=FOLDER)")
+        cached = self._cache.numbers() if isinstance(self._cache, Cache) else set()
+        missing = [geometry.pixels for number, geometry in enumerate(self.geometries()) if number not in cached]
         with shown("decoding", missing, wanted=progress and bool(missing)):
             for start, stop in self._batches(0, len(self)):
                 self._pictures(range(start, stop))
 
     def export(self, target: str | Path) -> None:
-        """Write all pictures as PNG files to a new folder, by their classes; or to a Parquet file for `datasets`."""
+        """Write all pictures as PNG files to a new folder, by their classes; or to a Parquet file for `datasets`.
+
+        Args:
+            target: The new folder, or a new file that ends in .parquet.
+
+        Raises:
+            DippError: The target exists, or cannot be written.
+        """
         from dipp.data.exporting import export
 
         files.require_new(Path(target), overwrite=False)
         export(self, Path(target))
 
     def stream(self) -> IterableDataset[Item]:
-        """The same pictures as PyTorch's iterable kind of dataset, divided among a DataLoader's workers."""
+        """Return the same pictures as PyTorch's iterable kind of dataset, divided among a DataLoader's workers."""
         return _Stream(self)
 
     @property
     def certificate(self) -> Certificate | None:
-        """Certificate of the whole release, the worst of its parts; None if the mechanism has none."""
-        known = [found for part in self._parts if (found := part.certificate) is not None]
+        """Certificate of the whole release, which is that of its worst part; None if the mechanism has none."""
+        certificates = [certificate for part in self._parts if (certificate := part.certificate) is not None]
         # All parts have the same plan, so the part with the smallest image has both the largest ε and the largest ρ.
-        return max(known, key=lambda found: (found.epsilon, found.rho), default=None)
+        return max(certificates, key=lambda certificate: (certificate.epsilon, certificate.rho), default=None)
 
     def labels(self) -> list[Label]:
-        """The labels of all pictures, without decoding any; empty if there are none."""
-        return [_shown(part, row) for part in self._parts for row in range(part.images)] if self.labelled else []
+        """Return the label of each picture as items have it, without decoding any; empty if the release has no labels.
+
+        −1, or the empty text, stands for a missing label.
+        """
+        return [_label_of(part, row) for part in self._parts for row in range(part.images)] if self.labelled else []
 
     def given_labels(self) -> list[Label]:
-        """The labels of all pictures as their source had them, without decoding any: None where there is none."""
+        """Return the label of each picture as its source had it, without decoding any; None for a missing label."""
         return [part.label(row) for part in self._parts for row in range(part.images)]
 
     def geometries(self) -> list[Geometry]:
@@ -231,12 +279,12 @@ class Pictures(Dataset[Item]):
         return [part.geometry(row) for part in self._parts for row in range(part.images)]
 
     def _range(self, start: int, stop: int) -> Iterator[Item]:
-        """Items start … stop − 1 in order, decoded a batch at a time."""
+        """Yield items `start` … `stop` − 1 in order, decoded in batches."""
         for low, high in self._batches(start, stop):
             yield from self.__getitems__(range(low, high))
 
     def _batches(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Ranges of numbers that are decoded at a time."""
+        """Yield the ranges of numbers that are decoded together."""
         while start < stop:
             part, row = self._find(start)
             end = min(start + self._batch_size(part.geometry(row)), stop)
@@ -244,40 +292,42 @@ class Pictures(Dataset[Item]):
             start = end
 
     def _batch_size(self, geometry: Geometry) -> int:
+        """Return the number of pictures of a geometry that are decoded together."""
         return batch_size(torch_device(self._device).type, geometry)
 
     def _number(self, index: int) -> int:
-        """The number of a picture; a negative index counts from the end."""
+        """Return the number of a picture; a negative index counts from the end."""
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
-            raise IndexError(f"index: 0 to {len(self) - 1} is needed, got {index}")
+            raise IndexError(f"index must be from 0 to {len(self) - 1}, got {index}")
         return number
 
     def _find(self, number: int) -> tuple[Part, int]:
-        """The part that holds a picture, and its row in it."""
+        """Return the part that holds a picture, and the picture's row in it."""
         part = bisect_right(self._starts, number) - 1
         return self._parts[part], number - self._starts[part]
 
     def _pictures(self, numbers: Iterable[int]) -> dict[int, Pixels]:
-        """Pictures (H, W, C) by their numbers: from the cache, or decoded, and kept there."""
+        """Return pictures (H, W, C) by their numbers: from the cache, or decoded and then kept there."""
         places = {number: self._find(number) for number in numbers}
         geometries = {number: part.geometry(row) for number, (part, row) in places.items()}
-        found = self._cache.get(geometries)
+        pictures = self._cache.get(geometries)
         groups: dict[Geometry, list[int]] = {}
         for number in places:
-            if number not in found:
+            if number not in pictures:
                 groups.setdefault(geometries[number], []).append(number)
         for geometry, group in groups.items():
             size = self._batch_size(geometry)
             for low in range(0, len(group), size):
-                some = group[low : low + size]
-                decoded = self._decode(geometry, [places[number] for number in some])
-                found.update(zip(some, decoded, strict=True))
-                self._cache.put(some, decoded)
-        return found
+                batch = group[low : low + size]
+                decoded = self._decode(geometry, [places[number] for number in batch])
+                pictures.update(zip(batch, decoded, strict=True))
+                self._cache.put(batch, decoded)
+        return pictures
 
     @functools.cached_property
     def _cache(self) -> Cache | Memory:
+        """The cache of decoded pictures, on disk or in memory."""
         if self._cache_folder is None or not len(self):
             return Memory()
         release = tuple(part.digest for part in self._parts)
@@ -289,7 +339,7 @@ class Pictures(Dataset[Item]):
         return Cache(self._cache_folder, key.digest())
 
     def _decode(self, geometry: Geometry, places: list[tuple[Part, int]]) -> Pixels:
-        """Decode pictures of one geometry, given by part and row."""
+        """Decode pictures of one geometry, each given by its part and row."""
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
         self._check_process()
         release = places[0][0].release
@@ -297,13 +347,13 @@ class Pictures(Dataset[Item]):
         for part, _ in places:
             self._require_affordable(part, decoder)
         if any(part.release.seed != release.seed for part, _ in places):
-            raise DippError("shards", "they belong to several releases", "get them again")
+            raise DippError("shards", "belong to several releases", "get them again")
         numbers = [part.number(row) for part, row in places]
         grey = np.array([part.grey(row) for part, row in places], bool)
         return decoder.end(release, geometry, rows, numbers, grey, self._decoding).pictures(self._decoding)
 
     def _require_affordable(self, part: Part, decoder: Decoder) -> None:
-        """Raise if a part costs more than its file justifies; once for each part."""
+        """Raise if decoding a part costs more than the size of its file justifies. Each part is checked once."""
         if part not in self._affordable:
             sizes = [(1, part.geometry(row).pixels) for row in range(part.images)]
             calls = decoder.calls(part.release.plan, self._decoding)
@@ -311,14 +361,18 @@ class Pictures(Dataset[Item]):
             self._affordable.add(part)
 
     def _check_process(self) -> None:
-        """See that a forked process decodes with one thread: the parent's are gone, and a GPU does not come along."""
+        """Make a forked process decode with one thread, because the parent's threads are gone.
+
+        Raises:
+            DippError: The process is forked and decodes on a GPU.
+        """
         if self._process == os.getpid():
             return
         if torch_device(self._device).type != "cpu":
             raise DippError(
                 "DataLoader",
-                'a GPU needs spawned workers, multiprocessing_context="spawn"; or num_workers=0, or a '
-                "cache that was filled before",
+                "must not fork workers that decode on a GPU",
+                'use multiprocessing_context="spawn", num_workers=0, or a cache that was filled before',
             )
         torch.set_num_threads(1)
         self._process = os.getpid()
@@ -327,12 +381,13 @@ class Pictures(Dataset[Item]):
             LOGGER.warning(WORKERS)
 
     def _decoder_for(self, release: Release) -> Decoder:
+        """Return the decoder of a release, with its denoiser loaded."""
         if self._decoder is None:
             denoiser = models.load(self._model, self._device)
             denoiser.require_identity(release.model)
             self._decoder, self._plan = Decoder(denoiser.prompted(release.prompt)), release.plan
         if (self._plan, self._decoder.denoiser.identity) != (release.plan, release.model):
-            raise DippError("shards", "they belong to several releases", "get them again")
+            raise DippError("shards", "belong to several releases", "get them again")
         return self._decoder
 
     def __getstate__(self) -> dict[str, Any]:
@@ -342,14 +397,14 @@ class Pictures(Dataset[Item]):
         self.__dict__.update(state, _process=os.getpid())
 
 
-def _shown(part: Part, row: int) -> Label:
-    """A label as items have it: −1, or the empty text, stands for a missing one."""
+def _label_of(part: Part, row: int) -> Label:
+    """Return a label as items have it: −1, or the empty text, stands for a missing label."""
     label = part.label(row)
     return part.missing if label is None else label
 
 
 class _Stream(IterableDataset[Item]):
-    """All pictures in order; each worker of a DataLoader gets a range of them."""
+    """A PyTorch iterable dataset of all pictures in order; each worker of a DataLoader gets a range of them."""
 
     def __init__(self, pictures: Pictures) -> None:
         self.pictures = pictures

@@ -1,4 +1,4 @@
-"""The parts of a release that `dipp.load` reads: its shards, or the one archive that it is."""
+"""The parts of a release that `dipp.load` reads: its shards, or its only archive."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ class Part(ABC):
 
     @abstractmethod
     def number(self, row: int) -> int:
-        """The number that names a row's common randomness."""
+        """Return the number that selects the common randomness of a row."""
 
     @abstractmethod
     def label(self, row: int) -> Label:
-        """The label; None if it is missing."""
+        """Return the label of a row; None if it is missing."""
 
     @property
     @abstractmethod
     def missing(self) -> Label:
-        """What stands for a missing label in items."""
+        """The value that stands for a missing label in items."""
 
     @abstractmethod
     def grey(self, row: int) -> bool:
-        """Whether its source was grey."""
+        """Return whether the source of the image in a row was grey."""
 
     @abstractmethod
     def rows(self, rows: Sequence[int]) -> Integers:
-        """Return the indices of rows of one geometry."""
+        """Return the indices of some rows of one geometry: an integer array with a row for each image."""
 
 
 class ShardPart(Part):
@@ -81,13 +81,14 @@ class ShardPart(Part):
 
     @functools.cached_property
     def _shard(self) -> Shard:
+        """The shard, read and checked against the manifest."""
         if self.path.is_file() and sha256(self.path) != self._stated:
-            raise DippError(self.path.name, "its checksum is wrong", "get it again")
+            raise DippError(self.path.name, "has a wrong checksum", "get it again")
         shard = Shard.read(self.path)
         if len(shard) != self.images:
-            raise DippError(self.path.name, f"the manifest speaks of {self.images} images, it has {len(shard)}")
+            raise DippError(self.path.name, f"must have {self.images} images by the manifest, got {len(shard)}")
         if shard.names != self._classes:
-            raise DippError(self.path.name, "the manifest has other names for its classes", "get it again")
+            raise DippError(self.path.name, "has other names of classes than the manifest", "get it again")
         return shard
 
     @property
@@ -97,7 +98,7 @@ class ShardPart(Part):
 
     @property
     def missing(self) -> Label:
-        """The label that stands for a missing one: −1, or the empty text."""
+        """The value that stands for a missing label in items: −1, or the empty text."""
         return "" if self._shard.labels.type == "string" else -1
 
     @property
@@ -125,8 +126,8 @@ class ShardPart(Part):
 
     def label(self, row: int) -> Label:
         """Return the label of a row."""
-        found: Label = self._shard.labels[row].as_py()
-        return found
+        label: Label = self._shard.labels[row].as_py()
+        return label
 
     def grey(self, row: int) -> bool:
         """Return whether the source of the image in a row was grey."""

@@ -1,10 +1,10 @@
-"""Read the pickles of image datasets without unpickling: no import, no call, and no object of NumPy's made by the file.
+"""Read the pickles of image datasets without unpickling: the file cannot import, call or construct anything.
 
-A pickle is a program for a stack machine. The module `pickle` runs it, and even one that may only make arrays can hand
-NumPy a dtype with flags of its own: bytes of the file are then taken for pointers. Here the program is followed by a
-machine that knows the instructions for plain values alone. What the file calls a class or a function stays a name
-(`Name`), and what it would build from it stays a record (`Record`). `np.frombuffer` makes an array of such a record,
-after its dtype, shape and length were checked.
+A pickle is a program for a stack machine. The module `pickle` runs it, and even a pickle that may only make arrays can
+give NumPy a dtype with flags of its own: bytes of the file are then taken for pointers. This module follows the program
+with a machine that knows only the instructions for plain values. A class or function in the file stays a name (`Name`),
+and what the file would build from it stays a record (`Record`). `np.frombuffer` makes an array of such a record, after
+its dtype, shape and length were checked.
 
 Memory is a small multiple of the file's size: each instruction takes a byte of the file and makes at most one value.
 """
@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_BYTES = 1 << 28
-"""Largest file; the largest that is known, of CIFAR-100, has 155 MB."""
+"""Largest size of a file; the largest known file, of CIFAR-100, has 155 MB."""
 MAX_INSTRUCTIONS = 1 << 21
-"""Most instructions; 50,000 pictures with a name and two labels each take 250,000."""
+"""Largest number of instructions; 50,000 pictures with a name and two labels each take 250,000."""
 MARK: Final = object()
-"""What the instruction MARK leaves on the stack."""
+"""The object that the instruction MARK puts on the stack."""
 TYPES = {"u1": np.uint8, "i8": np.int64, "i4": np.int32}
 """Element types that an array may have."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A class or function that the file names; it is never looked up."""
+    """A class or function that a file names; it is never looked up."""
 
     module: str
     name: str
@@ -41,7 +41,7 @@ class Name:
 
 @dataclass(eq=False)
 class Record:
-    """What the file would build: a name, its arguments and the state that it is given."""
+    """An object that a file would build: the name of its maker, the arguments, and the state that it is given."""
 
     maker: Name
     arguments: tuple[Any, ...]
@@ -49,14 +49,19 @@ class Record:
 
 
 RECONSTRUCT = {Name(f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")}
+"""Functions of NumPy that build an array from a state."""
 FROM_BUFFER = {Name(f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")}
+"""Functions of NumPy that build an array from bytes."""
 NDARRAY, DTYPE = Name("numpy", "ndarray"), Name("numpy", "dtype")
 ENCODE = Name("_codecs", "encode")
-"""How protocols below 3 spell bytes: their characters, and latin1."""
+"""The function by which protocols below 3 spell bytes: their characters, encoded as latin1."""
 
 
 def load(path: Path) -> Any:
     """Return the value in a pickle file.
+
+    Args:
+        path: The file.
 
     Returns:
         Plain Python values and `Record`s. A text of Python 2 is bytes. `array` makes an array of a record.
@@ -71,7 +76,14 @@ def load(path: Path) -> Any:
 
 
 def array(value: Any) -> NDArray[Any]:
-    """Return the array that a record describes; raise ValueError if it is not a whole array of a type in `TYPES`."""
+    """Return the array that a record describes.
+
+    Args:
+        value: A value from `load`.
+
+    Raises:
+        ValueError: The value is not a whole array of a type in `TYPES`.
+    """
     if not isinstance(value, Record):
         raise ValueError
     if value.maker in FROM_BUFFER:
@@ -89,7 +101,11 @@ def array(value: Any) -> NDArray[Any]:
 
 
 def _element_type(value: Any) -> np.dtype[Any]:
-    """Return the type of a record of NumPy's dtype: a plain one of `TYPES` in little-endian order, and no other."""
+    """Return the element type that a record of a dtype describes.
+
+    Raises:
+        ValueError: It is not a plain little-endian type of `TYPES`.
+    """
     if not isinstance(value, Record) or value.maker != DTYPE or not value.arguments:
         raise ValueError
     _, order, subarray, names, fields, _, _, flags = _parts(value.state, 8)
@@ -100,25 +116,26 @@ def _element_type(value: Any) -> np.dtype[Any]:
 
 
 def _parts(value: Any, count: int) -> tuple[Any, ...]:
+    """Return a tuple of `count` values; raise if it is anything else."""
     if not isinstance(value, tuple) or len(value) != count:
         raise ValueError
     return value
 
 
 def _text(value: Any) -> str:
-    """Return a text of Python 2 or 3 as one of Python 3."""
+    """Return a text of Python 2 or 3 as a text of Python 3."""
     return value.decode("latin-1") if isinstance(value, bytes) else str(_require(value, str))
 
 
 class _Machine:
-    """Follows the instructions of one pickle."""
+    """A stack machine that follows the instructions of one pickle."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
     def run(self, content: bytes) -> Any:
-        """Return what is on the stack at the end."""
+        """Return the value that is on the stack at the end."""
         try:
             for count, (instruction, argument, _) in enumerate(pickletools.genops(content)):
                 if count == MAX_INSTRUCTIONS:
@@ -132,6 +149,7 @@ class _Machine:
         return result
 
     def _do(self, name: str, argument: Any) -> None:
+        """Follow one instruction."""
         stack, memo = self._stack, self._memo
         if name in VALUES:
             stack.append(argument)
@@ -203,6 +221,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 
 def _require(value: Any, kind: type[Any]) -> Any:
+    """Return a value; raise if it is not of exactly this type."""
     if type(value) is not kind:
         raise ValueError
     return value
@@ -218,7 +237,7 @@ def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
 
 
 def _built(maker: Any, arguments: Any) -> Any:
-    """Return a record of a call; bytes, if it only spells bytes."""
+    """Return the record of a call; for a call that only spells bytes, return the bytes."""
     maker, arguments = _require(maker, Name), _require(arguments, tuple)
     if maker == ENCODE:
         text, coding = arguments

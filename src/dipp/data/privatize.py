@@ -1,19 +1,19 @@
 """`dipp privatize`: release every picture of a private source once.
 
-A run encodes pictures, by a codec that brings a plan within the budget, or redacts them: that is its purpose. It has
-four parts, in this order:
+A run has a purpose: it encodes pictures, by a codec with a plan within the budget, or it redacts them. It has four
+stages, in this order:
 
 1. *Begin.* The public seed of an encoding is drawn, the source is listed, and the run is recorded (`run`), or its
-   record is found and compared. No picture is read before that, so nothing public depends on one.
+  record is found and compared. No picture is read before that, so nothing public depends on a picture.
 2. *Survey.* Every picture is read once. Its digest is kept (`survey`), and all pictures are charged to the odometer, in
-   one transaction. A refusal depends on the pixels, so it comes before any shard is published, and stops all of them.
-3. *Release.* An engine runs workers, which publish each shard once. A picture whose content is no longer what was
-   surveyed is not released.
-4. *Finish.* The manifest, or one archive, is made from what the published shards hold.
+  one transaction. A refusal depends on the pixels, so it comes before any shard is published, and stops all shards.
+3. *Release.* An engine runs workers, which publish each shard once. A picture whose content differs from the surveyed
+  content is not released.
+4. *Finish.* The manifest, or one archive, is made from the published shards.
 
-An interrupted run goes on with the same choices, and makes the shards that were not published. Overwriting
-replaces a finished release, or a run of another command, but never a run that the same command has begun: to repeat the
-command must not release a picture twice.
+An interrupted run goes on with the same choices, and makes the shards that were not published. Overwriting replaces a
+finished release, or a run of another command, but never a run that the same command has begun: repeating the command
+must not release a picture twice.
 """
 
 from __future__ import annotations
@@ -67,22 +67,28 @@ def privatize(
         destination: A folder of shards or, if its name ends in .dipp, one archive.
         codec: The codec, with a plan within the budget.
         model: Folder or hub id from which other processes load the codec's denoiser.
-        engine: How workers are run.
-        choices: What is released.
-        conduct: How the run is carried out.
+        engine: The engine that runs the workers.
+        choices: Options that must be the same when the run is resumed.
+        conduct: Options that a resumed run may change.
 
     Returns:
         Facts about the release, and which pictures were skipped.
 
     Raises:
-        DippError: If the source cannot be read, the destination cannot be written or holds another run, a limit of the
+        DippError: The source cannot be read, the destination cannot be written or holds another run, a limit of the
             odometer would be exceeded, or a picture has changed since the run began.
     """
     return carry_out(source, destination, encoding(codec, model, choices), engine, choices, conduct)
 
 
 def encoding(codec: Codec, model: str, choices: Choices) -> Encoding:
-    """Return the purpose of a run that encodes; the public seed is drawn here, before the source is looked at."""
+    """Return the purpose of a run that encodes. This draws the public seed, before the source is read.
+
+    Args:
+        codec: The codec, with a plan within the budget.
+        model: Folder or hub id from which other processes load the codec's denoiser.
+        choices: Options, which may give the seed.
+    """
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
     codec.denoiser.prepare()
     return Encoding(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
@@ -91,10 +97,25 @@ def encoding(codec: Codec, model: str, choices: Choices) -> Encoding:
 def carry_out(
     source: str, destination: Path, purpose: Purpose, engine: Engine, choices: Choices, conduct: Conduct = DEFAULT
 ) -> Summary:
-    """Release every picture of a source once, for any purpose; `privatize` says what the arguments are."""
+    """Release every picture of a source once, for any purpose.
+
+    Args:
+        source: Path or hub id of the source.
+        destination: A folder of shards or, if its name ends in .dipp, one archive.
+        purpose: What the run makes of each picture.
+        engine: The engine that runs the workers.
+        choices: Options that must be the same when the run is resumed.
+        conduct: Options that a resumed run may change.
+
+    Returns:
+        Facts about the release, and which pictures were skipped.
+
+    Raises:
+        DippError: As for `privatize`.
+    """
     single = destination.suffix == ".dipp"
-    place = destination.with_name(f".{destination.name}.work") if single else destination
-    return _Call(source, destination, purpose, engine, choices, conduct, Store(place, purpose.suffix), single).run()
+    folder = destination.with_name(f".{destination.name}.work") if single else destination
+    return _Call(source, destination, purpose, engine, choices, conduct, Store(folder, purpose.suffix), single).run()
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +129,9 @@ class _Call:
     choices: Choices
     conduct: Conduct
     store: Store
-    """Where shards are published: the destination or, for one archive, a folder of the run's own."""
+    """The folder of shards: the destination or, for one archive, a folder of the run's own."""
     single: bool
-    """Whether one archive is made."""
+    """Whether the run makes one archive."""
 
     def run(self) -> Summary:
         """Carry out the run."""
@@ -122,7 +143,7 @@ class _Call:
             self._overwrite()
         if self.single and self.destination.exists():
             self.store.remove()  # remains of a run that was killed while it cleaned up
-            raise DippError("dst", f"{self.destination} is finished", f"{RELEASED_TWICE}: --overwrite starts another")
+            raise DippError("dst", f"is finished: {self.destination}", f"{RELEASED_TWICE}: --overwrite starts another")
         job = self._survey(self._begin())
         try:
             contents = list(self._release(job))
@@ -134,22 +155,26 @@ class _Call:
         return Summary(facts, skipped, encoded, time.monotonic() - began, left_out)
 
     def _require_places(self) -> None:
-        """Raise if the source does not exist or contains the destination, or if that is a folder and not a file."""
+        """Raise if source and destination do not fit together.
+
+        Raises:
+            DippError: The source does not exist or contains the destination, or one archive would replace a folder.
+        """
         source, destination = self.source, self.destination
         if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
-            raise DippError("dst", f"{destination} lies inside the source", "choose a place outside")
+            raise DippError("dst", f"must be outside of the source, got {destination}", "choose another folder")
         if not Path(source).exists() and not HUB_ID.fullmatch(source):
-            raise DippError("src", f"{source} is neither a file nor a folder, nor a hub id")
+            raise DippError("src", f"must be a file, a folder or a hub id, got {source}")
         if self.single and destination.is_dir():
-            raise DippError("dst", f"{destination} is a folder, where a name in .dipp means a file")
+            raise DippError("dst", f"must not be a folder if its name ends in .dipp, got {destination}")
         if self.single and self.choices.subject is not None:
-            raise DippError("subject", "a single .dipp file has no place for what its subjects pay", "name a folder")
+            raise DippError("subject", "cannot be recorded in a single .dipp file", "release into a folder")
 
     def _overwrite(self) -> None:
         """Remove what is at the destination, unless it is a run that the same command has begun."""
         if not (self.destination.exists() or self.store.folder.exists()):
             return
-        # A source that cannot be read must not cost a release; its listing has names of files.
+        # Open the source first: if it cannot be read, the old release stays. The listing has names of files.
         with tempfile.TemporaryDirectory() as scratch, files.vanishing(Path(scratch)):
             wanted, record = self._wanted(Path(scratch)), self.store.begun()
             if record is not None and not self._differences(record, wanted):
@@ -163,7 +188,7 @@ class _Call:
             try:
                 self.destination.unlink(missing_ok=True)
             except OSError as error:
-                raise DippError("dst", f"{self.destination} cannot be overwritten ({error.strerror})") from None
+                raise DippError("dst", f"cannot be overwritten at {self.destination} ({error.strerror})") from None
 
     def _begin(self) -> Job:
         """Record the run before a picture is read, or find its record; return the job of its workers."""
@@ -175,7 +200,8 @@ class _Call:
                 wanted = Run.from_json(record, store)
                 if wanted.place != self._place:
                     raise DippError(
-                        "skip-changed", f"{store.folder} holds a run of {wanted.place}, not of {self.source}"
+                        "skip-changed",
+                        f"needs the source of the run at {store.folder}, {wanted.place}, got {self.source}",
                     )
             else:
                 wanted = self._wanted(store.run_folder)
@@ -183,7 +209,7 @@ class _Call:
             if different := self._differences(record, wanted):
                 raise self._another(different)
         finally:
-            if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so nothing may stay behind
+            if not (store.run_folder / RUN_FILE).is_file():  # no run was begun, so leave nothing behind
                 shutil.rmtree(store.run_folder, ignore_errors=True)
                 with contextlib.suppress(OSError):
                     store.folder.rmdir()
@@ -202,23 +228,23 @@ class _Call:
 
     @property
     def _place(self) -> str:
-        """The source as a run records it."""
+        """Absolute path or hub id of the source, as a run records it."""
         return str(Path(self.source).resolve()) if Path(self.source).exists() else self.source
 
     def _wanted(self, scratch: Path) -> Run:
-        """Return the run that this call means; the listing of the source goes into a folder, and no picture is read."""
+        """Return the run that this call requests. The source is listed into a folder, and no picture is read."""
         choices = self.choices
         columns = dataclasses.replace(choices.columns, labelled=not (choices.drop_labels or self.single))
         source: Source = open_source(self.source, columns, scratch)
         if not len(source):
-            raise DippError("src", "a picture is needed, there is none")
+            raise DippError("src", "must have a picture, got none")
         if choices.subject is not None:
             source = BySubject.of(source, choices.subject, choices.most_per_subject, scratch)
         labelled = source.labels is not None and not choices.drop_labels and not self.single
         return Run(self.purpose.begun(source, scratch), source, self._place, choices.shard_size, labelled)
 
     def _differences(self, record: dict[str, Any], wanted: Run) -> list[str]:
-        """Return the names of the choices in which a recorded run differs from this one; without any, it goes on."""
+        """Return the names of the choices in which a recorded run differs from the requested run."""
         if not Run.known(record, self.store):
             return ["version of dipp"]
         begun = Run.from_json(record, self.store)
@@ -237,40 +263,42 @@ class _Call:
     def _another(self, different: list[str]) -> DippError:
         """Return the error about a run that was begun with other choices, or with another state of the source."""
         folder, published = self.store.folder, self.store.has_published
-        told = RELEASED_TWICE if published else "nothing of it was published, but the odometer may have charged it"
+        cost = RELEASED_TWICE if published else "nothing of it was published, but the odometer may have charged it"
         if different == ["source"] and not self.single:
             return DippError(
                 "dst",
-                f"{folder} holds an unfinished run, and its source has changed since",
-                "restore it, finish without what has changed by --skip-changed, or start anew with --overwrite "
-                f"({told})",
+                f"has an unfinished run whose source has changed since, at {folder}",
+                "restore the source, finish without the changed pictures by --skip-changed, or start anew with "
+                f"--overwrite ({cost})",
             )
         return DippError(
             "dst",
-            f"{folder} holds an unfinished run with another {' and '.join(different)}",
-            f"go on with the same, or --overwrite ({told})",
+            f"has an unfinished run with another {' and '.join(different)}, at {folder}",
+            f"go on with the same choices, or start anew with --overwrite ({cost})",
         )
 
     def _survey(self, job: Job) -> Job:
-        """Read every picture once and charge it, unless that was done; return the job with what was seen."""
+        """Read every picture once and charge it, unless an earlier attempt did; return the job with the survey."""
         conduct, worker = self.conduct, self.purpose.worker(job)
         decode = conduct.meter is not None or self.single or conduct.strict or self.purpose.surveys
 
         def seen() -> Iterator[SeenPicture[Any]]:
+            """Yield every picture, and keep its digest."""
             conduct.watcher.surveying(len(job.source))
             try:
                 with job.survey.writing() as add:
-                    for one in worker.survey(decode):
-                        add(Sight(one.digest, one.problem))
-                        yield one
-            except DippError:  # before anything was charged: a source that is mended is another, and begins anew
+                    for picture in worker.survey(decode):
+                        add(Sight(picture.digest, picture.problem))
+                        yield picture
+            except DippError:  # nothing was charged yet, so a repaired source may begin a new run
                 self.store.abandon()
                 raise
 
         def charges(meter: Meter) -> Iterator[Charge]:
-            for one in seen():
-                if one.picture is not None:
-                    yield self.purpose.charge(meter, one, job.source.name(one.record.position))
+            """Yield the row of the odometer for every good picture."""
+            for picture in seen():
+                if picture.picture is not None:
+                    yield self.purpose.charge(meter, picture, job.source.name(picture.record.position))
 
         if conduct.meter is not None:
             try:
@@ -279,7 +307,7 @@ class _Call:
                 self.store.abandon()
                 raise
             self.purpose.surveyed()
-            if not job.survey.done:  # what was charged is written down before it is charged
+            if not job.survey.done:  # the survey is complete before pictures are charged, so its file is damaged
                 raise self.store.damaged()
         elif not job.survey.done:
             for _ in seen():
@@ -288,7 +316,7 @@ class _Call:
         return dataclasses.replace(job, bad=bad)
 
     def _release(self, job: Job) -> Iterator[Contents]:
-        """Make and publish what is not published yet, and yield what each shard holds."""
+        """Make and publish the shards that are not published yet, and yield the contents of each."""
         watcher = self.conduct.watcher
         before = {shard for shard in range(job.shards) if job.store.published(shard)}
         watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
@@ -298,13 +326,13 @@ class _Call:
             yield contents
 
     def _stopped(self, error: MiscomputedError) -> MiscomputedError:
-        """End a run at a mismatch (`Worker.release`), and return what to say."""
+        """End a run in which two computations differ (`Worker.release`), and return the error to raise."""
         published = 0 if self.single else len(self.store.shards())
         if self.single:
-            self.store.remove()  # its shards were for a file that is not written
+            self.store.remove()  # the shards were for a file that is not written
         elif not published:
             self.store.abandon()
-        before = f"; {published} shards that were published before stay, and are as doubtful" if published else ""
+        before = f"; {published} shards were published before, stay, and may be wrong as well" if published else ""
         return MiscomputedError(error.argument, error.problem, f"{error.remedy}. The run is ended{before}")
 
     def _finish(self, job: Job, contents: list[Contents]) -> tuple[dict[str, Any], tuple[tuple[int, str, str], ...]]:
@@ -312,14 +340,14 @@ class _Call:
         store = self.store
         if len(store.shards()) != job.shards:
             raise DippError(
-                "dst", "shards are missing", "see that all workers write to the same disk, and run the command again"
+                "dst", "has too few shards", "make all workers write to the same disk, and run the command again"
             )
         if self.single:
             whole = manifest.archive(store)
             facts, skipped = whole.facts(), job.survey.bad()
         else:
             facts = self.purpose.manifest(job, contents)
-            skipped = [(one["position"], one["reason"]) for one in facts["skipped"]]
+            skipped = [(entry["position"], entry["reason"]) for entry in facts["skipped"]]
         # Names must be looked up before the listing is removed.
         named = tuple((position, reason, job.source.name(position)) for position, reason in skipped)
         if self.single:
@@ -330,5 +358,5 @@ class _Call:
 
 
 def _grouping(source: Source) -> tuple[str, int | None] | None:
-    """Return the column of the subjects and how many pictures of each are released; None without subjects."""
+    """Return the column of the subjects and the largest number of pictures of each; None without subjects."""
     return (source.column, source.most) if isinstance(source, BySubject) else None

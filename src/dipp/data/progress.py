@@ -1,4 +1,4 @@
-"""What a run shows: a progress bar while it goes on, and a table of skipped pictures at its end."""
+"""What a run shows: a progress bar while it lasts, and a table of skipped pictures at its end."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from dipp.data.store import RELEASED_TWICE
 
 LOGGER = logging.getLogger("dipp")
 TABLE_ROWS = 20
-"""Skipped pictures that are listed by name, at most."""
+"""Largest number of skipped pictures that the table lists by name."""
 
 
 class Bar(Watcher):
     """A progress bar, on a terminal only: images, images per second, bits per pixel so far, time left.
 
-    It moves on by parts of an image, as the network gets through its steps and tiles.
+    It advances by parts of an image, as the network works through its steps and tiles.
     """
 
     def __init__(self, console: Console) -> None:
@@ -44,14 +44,14 @@ class Bar(Watcher):
         LOGGER.info(f"overwriting: {RELEASED_TWICE}, for a reader who saw both")
 
     def surveying(self, images: int) -> None:
-        """Say on a terminal why there is no bar yet."""
+        """Say on a terminal that pictures are read before the bar appears."""
         if self.bar.console.is_terminal:
             LOGGER.info(f"reading {counted(images, 'picture')} before the first is encoded")
 
     def start(self, images: int, published: int) -> None:
         """Show the bar, starting where an interrupted run stopped."""
         if published:
-            LOGGER.info(f"going on: {published} of {counted(images, 'picture')} were dealt with before")
+            LOGGER.info(f"going on: {published} of {counted(images, 'picture')} were finished before")
         self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
 
     def encoded(self, images: float) -> None:
@@ -60,7 +60,7 @@ class Bar(Watcher):
         self.bar.advance(self._task, images)
 
     def released(self, contents: Contents) -> None:
-        """Correct the bar to what was published, and update the bits per pixel."""
+        """Set the bar to what was published, and update the bits per pixel."""
         self._bits, self._pixels = self._bits + contents.payload_bits, self._pixels + contents.pixels
         ahead = min(contents.images, self._ahead)
         self._ahead -= ahead
@@ -74,10 +74,10 @@ class Bar(Watcher):
 
 
 class _Rate(ProgressColumn):
-    """Column of the bar with the speed and the bits per pixel."""
+    """A column of the bar with the speed and the bits per pixel."""
 
     def render(self, task: Task) -> Text:
-        """Images per second and, once known, bits per pixel."""
+        """Return the images per second and, once known, the bits per pixel."""
         speed = task.finished_speed or task.speed
         rate = "" if speed is None else f"{speed:.1f} images/s"
         bpp = task.fields["bpp"]
@@ -85,7 +85,11 @@ class _Rate(ProgressColumn):
 
 
 def skipped_table(summary: Summary) -> Table:
-    """A table of skipped pictures: position, reason and name, of the first `TABLE_ROWS`."""
+    """Return a table of skipped pictures: position, reason and name of the first 20.
+
+    Args:
+        summary: The result of a run.
+    """
     table = Table(title=f"{counted(len(summary.skipped), 'picture')} skipped (names are shown here only)")
     for heading in ("position", "reason", "name"):
         table.add_column(heading)

@@ -1,4 +1,4 @@
-"""`Purpose`: what a run releases of each picture. `encoding` releases indices, `redacting` redacted pictures."""
+"""`Purpose`: what a run makes of each picture. `encoding` makes indices, `redacting` makes redacted pictures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dipp.odometer import Charge, Meter
 
 
 class Purpose(ABC):
-    """What a run releases of each picture, as the process sees it that begins and ends the run."""
+    """What a run makes of each picture, for the process that begins and ends the run."""
 
     suffix: ClassVar[str]
     """Ending of the names of shards."""
     surveys: ClassVar[bool]
-    """Whether every picture is decoded before the first is released, even if nothing is counted."""
+    """Whether every picture is decoded before the first is released, even if no odometer counts it."""
 
     @property
     @abstractmethod
@@ -28,7 +28,7 @@ class Purpose(ABC):
 
     @abstractmethod
     def begun(self, source: Source, scratch: Path) -> dict[str, Any]:
-        """Return what the record of a run keeps of its purpose, as JSON has it. No picture is read.
+        """Return the options that the record of a run keeps of its purpose, as JSON has them. No picture is read.
 
         Args:
             source: The source of the run.
@@ -37,29 +37,48 @@ class Purpose(ABC):
 
     @abstractmethod
     def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:
-        """Return for each choice of a run that was begun whether this purpose makes the same one.
+        """Return, for each choice of a recorded run, whether this purpose makes the same choice.
 
         Args:
-            begun: What the record of the run says.
-            wanted: What `begun` has returned for this call.
+            begun: The options in the record of the run.
+            wanted: What `begun` returned for this call.
         """
 
     @abstractmethod
     def task(self, begun: dict[str, Any]) -> Task:
-        """Return what workers do in a run that was begun."""
+        """Return what the workers of a recorded run make of each picture.
+
+        Args:
+            begun: The options in the record of the run.
+        """
 
     @abstractmethod
     def worker(self, job: Job) -> Worker[Any]:
-        """Return a worker of this process."""
+        """Return a worker of this process.
+
+        Args:
+            job: The job of the run.
+        """
 
     @abstractmethod
     def charge(self, meter: Meter, seen: SeenPicture[Any], name: str) -> Charge:
-        """Return the row of the odometer for a picture that will be released."""
+        """Return the row of the odometer for a picture that will be released.
+
+        Args:
+            meter: The odometer.
+            seen: The picture, as a worker has read it.
+            name: Name of the picture, for the odometer's own list.
+        """
 
     @abstractmethod
     def surveyed(self) -> None:
-        """Log what there is to say when all pictures were charged."""
+        """Log what the user should know when all pictures are charged."""
 
     @abstractmethod
     def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:
-        """Return the manifest of the published shards; `contents` are those of this run."""
+        """Return the manifest of the published shards.
+
+        Args:
+            job: The job of the run.
+            contents: Contents of the shards that this run published.
+        """

@@ -1,7 +1,7 @@
-"""Releases of redacted pictures: lists of what was published, the manifest of them, and their verification.
+"""Releases of redacted pictures: lists of the published pictures, their manifest, and their verification.
 
-The pictures are ordinary files in `pictures/`, which any program opens. So there is nothing for `dipp.load` to decode:
-it refuses such a release, and says where the pictures are.
+The pictures are ordinary files in `pictures/`, which any program opens. So `dipp.load` has nothing to decode: it
+refuses such a release, and says where the pictures are.
 """
 
 from __future__ import annotations
@@ -23,46 +23,63 @@ from dipp.redaction import record as records
 from dipp.redaction.record import SUFFIX, Record
 
 FORMAT, VERSION = "dipp redacted shard", 1
+"""Format and version of a list."""
 ENTRY = ("name", "sha256", "images", "first", "positions")
-"""What a manifest says of each list."""
+"""Fields that a manifest states of each list."""
 NOT_HIDDEN = (
     "everything that no region covers, as it was; names, folders, formats, sizes and number of the pictures; "
     "positions, sizes, kinds and number of the regions; which pictures of the source were skipped and why"
 )
+"""What a release of redacted pictures reveals, in words."""
 LABELS = "; labels"
+"""What a release with labels reveals in addition."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A picture that was published."""
+    """A published picture, as a list states it."""
 
     position: int
+    """Position in the source."""
     name: str
     """Path below the folder of pictures."""
     label: Label
+    """Label of the picture; None without a label."""
     length: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     sha256: str
+    """Hex SHA-256 of the file."""
     record: str
-    """Hex SHA-256 of its record."""
+    """Hex SHA-256 of the file of its record."""
     size: tuple[int, int]
-    """Width and height."""
+    """Width and height in pixels."""
     kinds: dict[str, int]
-    """How many regions of each kind it has."""
+    """Number of its regions, by kind."""
     units: int
-    """Number of regions, where those with one id count once."""
+    """Number of its regions, where regions with the same id count once."""
     hidden: int
-    """Pixels that are hidden."""
+    """Number of hidden pixels."""
     fill: str
+    """What is painted in the place of the regions."""
     model: str | None
+    """Identity of the denoiser that painted; None without a denoiser."""
     assumptions: tuple[str, ...]
+    """What the certificate of the picture assumes, in words."""
 
     @classmethod
     def of(cls, position: int, name: str, label: Label, content: bytes, text: bytes) -> Listed:
-        """Return what a list says of a picture and its record."""
+        """Return what a list states of a picture and its record.
+
+        Args:
+            position: Position in the source.
+            name: Path below the folder of pictures.
+            label: Label of the picture; None without a label.
+            content: Bytes of the picture's file.
+            text: Bytes of the file of its record.
+        """
         facts: dict[str, Any] = json.loads(text)
         width, height = facts["output"]["size"]
-        promised = facts["certificate"]
+        certificate = facts["certificate"]
         return cls(
             position,
             name,
@@ -72,22 +89,25 @@ class Listed:
             hashlib.sha256(text).hexdigest(),
             (width, height),
             dict(sorted(Counter(region["kind"] for region in facts["regions"]).items())),
-            promised["unit"]["units"],
+            certificate["unit"]["units"],
             facts["hidden"]["pixels"],
             facts["fill"],
             facts["model"],
-            tuple(promised["assumptions"]),
+            tuple(certificate["assumptions"]),
         )
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A shard of a redaction: the list of its pictures, in the order of the source."""
+    """The list of a shard of redacted pictures, in the order of the source."""
 
     first: int
+    """First position of the source that the list covers."""
     positions: int
+    """Number of positions that the list covers."""
     pictures: tuple[Listed, ...]
     skipped: tuple[Skipped, ...] = field(default=())
+    """Covered positions that have no picture."""
 
     def to_json(self) -> str:
         """Return the list as the text of its file."""
@@ -96,8 +116,8 @@ class Listing:
             "version": VERSION,
             "first": self.first,
             "positions": self.positions,
-            "pictures": [asdict(one) for one in self.pictures],
-            "skipped": [one._asdict() for one in self.skipped],
+            "pictures": [asdict(picture) for picture in self.pictures],
+            "skipped": [skipped._asdict() for skipped in self.skipped],
         }
         return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
 
@@ -105,30 +125,37 @@ class Listing:
     def read(cls, path: Path) -> Listing:
         """Read a list.
 
+        Args:
+            path: The file.
+
         Raises:
-            DippError: The file is missing, damaged, or not such a list.
+            DippError: The file is missing, damaged, or no list.
         """
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             if (facts["format"], facts["version"]) != (FORMAT, VERSION):
-                raise DippError(path.name, f"a list of version {VERSION} is needed", "upgrade dipp")
+                raise DippError(path.name, f"must be a list of version {VERSION}", "upgrade dipp")
             pictures = tuple(
-                Listed(**{**one, "size": tuple(one["size"]), "assumptions": tuple(one["assumptions"])})
-                for one in facts["pictures"]
+                Listed(**{**entry, "size": tuple(entry["size"]), "assumptions": tuple(entry["assumptions"])})
+                for entry in facts["pictures"]
             )
-            skipped = tuple(Skipped(**one) for one in facts["skipped"])
+            skipped = tuple(Skipped(**entry) for entry in facts["skipped"])
             return cls(int(facts["first"]), int(facts["positions"]), pictures, skipped)
         except OSError as error:
             raise DippError(path.name, f"cannot be read ({error.strerror})") from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError(path.name, "not a whole list", "get it again") from None
+            raise DippError(path.name, "is not a whole list", "get it again") from None
 
     def contents(self, path: Path) -> Contents:
-        """Return what the list holds, as a worker tells it."""
-        size = sum(one.length for one in self.pictures)
-        pixels = sum(one.size[0] * one.size[1] for one in self.pictures)
+        """Return what the list holds, as a worker reports it.
+
+        Args:
+            path: The file of the list.
+        """
+        size = sum(picture.length for picture in self.pictures)
+        pixels = sum(picture.size[0] * picture.size[1] for picture in self.pictures)
         count = len(self.pictures)
         digest = sha256(path)
         return Contents(
@@ -137,10 +164,15 @@ class Listing:
 
 
 def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
-    """Return the manifest of all published lists; `labels` is None if none are released."""
+    """Return the manifest of all published lists.
+
+    Args:
+        store: The folder of the lists.
+        labels: The kind of the released labels; None if no labels are released.
+    """
     paths = store.shards()
     lists = [Listing.read(path) for path in paths]
-    pictures = [one for listing in lists for one in listing.pictures]
+    pictures = [picture for listing in lists for picture in listing.pictures]
     shards = [listing.contents(path) for listing, path in zip(lists, paths, strict=True)]
     return {
         "format": REDACTED,
@@ -151,65 +183,78 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
         "positions": sum(listing.positions for listing in lists),
         "pixels": sum(shard.pixels for shard in shards),
         "bytes": sum(shard.bytes for shard in shards),
-        "hidden_pixels": sum(one.hidden for one in pictures),
-        "kinds": dict(sorted(sum((Counter(one.kinds) for one in pictures), Counter()).items())),
-        "without_regions": sum(not one.units for one in pictures),
-        "fills": sorted({one.fill for one in pictures}),
-        "models": sorted({one.model for one in pictures if one.model}),
+        "hidden_pixels": sum(picture.hidden for picture in pictures),
+        "kinds": dict(sorted(sum((Counter(picture.kinds) for picture in pictures), Counter()).items())),
+        "without_regions": sum(not picture.units for picture in pictures),
+        "fills": sorted({picture.fill for picture in pictures}),
+        "models": sorted({picture.model for picture in pictures if picture.model}),
         "labels": None if labels is None else {"names": list(labels.names)},
         "not_hidden": NOT_HIDDEN + (LABELS if labels is not None else ""),
-        "skipped": [one._asdict() for listing in lists for one in listing.skipped],
+        "skipped": [skipped._asdict() for listing in lists for skipped in listing.skipped],
         "shards": [{name: getattr(shard, name) for name in ENTRY} for shard in shards],
     }
 
 
 def certificate(pictures: Sequence[Listed]) -> dict[str, Any]:
-    """Return what is promised for all regions of a release: what is promised for those of each picture.
+    """Return the certificate of all regions of a release, which follows from that of each picture.
+
+    *Claim.* The release has ε = 0 for each unit, and for all regions together.
 
     *Proof.* Each picture is a function of what lies outside of its own regions and of public numbers, so the law of the
-    whole release does not depend on any region, nor on all of them together. Regions with one id are one unit within a
-    picture; a unit has ε = 0 whatever its number of regions.
+    whole release does not depend on any region, nor on all of them together. Regions with the same id are one unit
+    within a picture; a unit has ε = 0 whatever its number of regions.
+
+    Args:
+        pictures: The published pictures.
     """
-    regions = sum(sum(one.kinds.values()) for one in pictures)
-    units = sum(one.units for one in pictures)
-    return records.promise(regions, units, sorted({line for one in pictures for line in one.assumptions}))
+    regions = sum(sum(picture.kinds.values()) for picture in pictures)
+    units = sum(picture.units for picture in pictures)
+    return records.promise(regions, units, sorted({line for picture in pictures for line in picture.assumptions}))
 
 
 def verify(folder: Path, device: str = "auto") -> dict[str, Any]:
-    """Check every picture of a release against its record, its list and the manifest; return the manifest.
+    """Check every picture of a release against its record, its list and the manifest.
+
+    Args:
+        folder: The release.
+        device: Device of the denoiser that paints again; "auto" by default.
+
+    Returns:
+        The manifest.
 
     Raises:
-        DippError: Something is missing, was changed, is there without being listed, or does not follow.
+        DippError: A file is missing, changed or not listed, or a fact does not follow from the files.
     """
     stated = manifest_of(folder)
     if stated["format"] != REDACTED:
-        raise DippError(str(folder), "it holds no redacted pictures", "dipp info --verify checks it")
+        raise DippError(str(folder), "has no redacted pictures", "use dipp info --verify to check it")
     if left := remains(folder):
         raise DippError(
-            str(folder), f"{left[0]} of a killed run is left, with names of files", "remove it, then give DST away"
+            str(folder), f"has {left[0]} of a killed run, with names of files", "remove it, then give DST away"
         )
     store = Store(folder, ".json")
     try:
         entries = list(shard_entries(stated))
         if [name for name, _ in entries] != [path.name for path in store.shards()]:
-            raise DippError(FILE, "shards are missing, or there are others")
+            raise DippError(FILE, "has other shards than its manifest")
         names = set(_checked(folder, (folder / name for name, _ in entries), device))
         found = {path.relative_to(folder / PICTURES).as_posix() for path in _files(folder / PICTURES)}
         if found != names:
-            raise DippError(min(found ^ names), "it is there without being listed")
+            raise DippError(min(found ^ names), "is in the folder without being listed")
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         computed = manifest(store, labels)
     except (KeyError, TypeError, AttributeError):
-        raise DippError(str(folder), "its manifest is damaged", "get it again") from None
+        raise DippError(str(folder), "has a damaged manifest", "get it again") from None
     except DippError as error:
         raise error.within(folder) from None
     wrong = [name for name, value in computed.items() if name != "dipp" and stated.get(name) != value]
     if wrong:
-        raise DippError(str(folder), f"{', '.join(wrong)} of the manifest is not what the shards hold")
+        raise DippError(str(folder), f"states {', '.join(wrong)} in its manifest that do not follow from its shards")
     return stated
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """Return all files below a folder."""
     return (path for path in folder.rglob("*") if not path.is_dir())
 
 
@@ -218,19 +263,19 @@ def _checked(folder: Path, lists: Iterable[Path], device: str) -> Iterator[str]:
     position = 0
     for path in lists:
         listing = Listing.read(path)
-        taken = sorted([*(one.position for one in listing.pictures), *(one.position for one in listing.skipped)])
+        taken = sorted(entry.position for entry in (*listing.pictures, *listing.skipped))
         if listing.first != position or taken != list(range(position, position + listing.positions)):
-            raise DippError(path.name, "its positions do not follow those before")
+            raise DippError(path.name, "has positions that do not follow those before")
         position += listing.positions
-        for one in listing.pictures:
-            place = folder / PICTURES / one.name
-            if not place.resolve().is_relative_to((folder / PICTURES).resolve()):
-                raise DippError(path.name, f"{one.name} leads out of the folder")
+        for listed in listing.pictures:
+            file = folder / PICTURES / listed.name
+            if not file.resolve().is_relative_to((folder / PICTURES).resolve()):
+                raise DippError(path.name, f"lists {listed.name}, which leads out of the folder")
             try:
-                content, text = place.read_bytes(), records.beside(place).read_bytes()
+                content, text = file.read_bytes(), records.beside(file).read_bytes()
             except OSError as error:
-                raise DippError(one.name, f"it or its record cannot be read ({error.strerror})") from None
-            if Listed.of(one.position, one.name, one.label, content, text) != one:
-                raise DippError(one.name, "it or its record is not what its list says")
-            records.check(place, Record.read(records.beside(place)), device)
-            yield from (one.name, one.name + SUFFIX)
+                raise DippError(listed.name, f"or its record cannot be read ({error.strerror})") from None
+            if Listed.of(listed.position, listed.name, listed.label, content, text) != listed:
+                raise DippError(listed.name, "or its record is not what its list says")
+            records.check(file, Record.read(records.beside(file)), device)
+            yield from (listed.name, listed.name + SUFFIX)

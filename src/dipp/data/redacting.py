@@ -1,14 +1,14 @@
-"""Runs that redact: regions of every picture are replaced unread, and ordinary pictures come out.
+"""Runs that redact: regions of every picture are replaced unread, and the results are ordinary pictures.
 
     DST/pictures/cat/1.jpg               the picture at cat/1.jpg of the source, without what its regions hide
     DST/pictures/00000017.jpg            the picture in row 17 of a table
     DST/pictures/cat/1.jpg.record.json   its record, for `dipp check`
-    DST/shard-000000.json …              lists of what was published, in order (`redacted`)
+    DST/shard-000000.json …              lists of the published pictures, in order (`redacted`)
 
-A worker publishes a picture, then its record, and after all of them the list of its shard. Each is published by a link
-(`store`): it is whole or not there, and a second attempt at it changes nothing. So a run that was killed goes on: what
-lies there is kept, whichever run made it, and the record is made for that file. Nothing is lost by a second attempt
-anyhow, because what is painted follows from the surroundings, and those are released.
+A worker publishes a picture, then its record, and after all of them the list of its shard. Each file is published by a
+link (`store`): it is whole or missing, and a second attempt at it changes nothing. So a run that was killed can go on:
+published files stay, whichever run made them, and each record is made for the published file. A second attempt loses no
+privacy, because the painted pixels follow from the surroundings, and those are released.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ from dipp.redaction.regions import Declared
 
 LOGGER = logging.getLogger("dipp.odometer")
 SCHEMA = pa.schema({"regions": pa.string()})
+"""Columns of the file with the regions of each position."""
 NO_FILE = "it is not a file"
+"""Problem of a picture that is not a file, or has no name."""
 OUTSIDE = "its name leads out of the folder"
+"""Problem of a picture whose path leads out of the folder of pictures."""
 SAME_NAME = "another picture is released under its name"
+"""Problem of a picture whose name is taken by an earlier one."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,9 @@ class RedactTask(Task):
     """Everything that a worker must know to redact pictures."""
 
     redactor: Redactor
-    """Options, without an odometer."""
+    """The options of the redaction, without an odometer."""
     regions: Path
-    """Arrow file with the regions of each position, in the run's own folder."""
+    """Arrow file in the run's own folder with the regions of each position."""
 
     def worker(self, job: Job, progress: Progress = quiet) -> RedactWorker:
         """Return a worker that loads the denoiser when it first paints."""
@@ -64,17 +68,24 @@ class RedactTask(Task):
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A picture that can be released."""
+    """A picture that can be released, with the regions to hide."""
 
     name: str
     """Path below the folder of pictures."""
     content: bytes
-    """The file of the source."""
+    """Bytes of the source's file."""
     opened: Opened
+    """The decoded picture with its regions."""
 
 
 class RedactWorker(Worker[Prepared]):
-    """A worker that redacts."""
+    """A worker that redacts pictures.
+
+    Args:
+        job: The job.
+        task: The options and the regions.
+        progress: Callback that receives the number of images done since its last call.
+    """
 
     together: ClassVar[int] = 1  # pictures are large
 
@@ -83,11 +94,11 @@ class RedactWorker(Worker[Prepared]):
         self.task = task
 
     def survey(self, decode: bool) -> Iterator[SeenPicture[Prepared]]:
-        """Yield every picture; of several that would be released under one name, all but the first are bad."""
+        """Yield every picture. If several would be released under the same name, all but the first are bad."""
         names: set[bytes] = set()
         for seen in super().survey(decode):
             if seen.picture is not None:
-                # Some file systems take names for equal that differ in case.
+                # Some file systems treat names as equal that differ in case alone.
                 key = hashlib.blake2b(seen.picture.name.casefold().encode(), digest_size=16).digest()
                 if key in names:
                     self.require_lenient(seen.record.position, SAME_NAME)
@@ -97,7 +108,7 @@ class RedactWorker(Worker[Prepared]):
             yield seen
 
     def decoded(self, position: int, content: Content) -> tuple[Prepared | None, str]:
-        """Return a picture with what is to be hidden in it."""
+        """Return a picture with the regions to hide, or None and the problem with it."""
         name = self.job.source.file(position)
         if name is None or not isinstance(content, bytes):
             return None, NO_FILE
@@ -116,7 +127,7 @@ class RedactWorker(Worker[Prepared]):
         return Prepared(named(name, opened.source.kind), content, opened), ""
 
     def release(self, shard: int) -> Contents:
-        """Redact and publish the pictures of a shard, then their list, unless that is published already."""
+        """Redact and publish the pictures of a shard, then their list, unless the list is published already."""
         job = self.job
         if not job.store.published(shard):
             pictures: list[Listed] = []
@@ -131,38 +142,40 @@ class RedactWorker(Worker[Prepared]):
                 self.progress(1)
             positions = job.positions(shard)
             if len(pictures) + len(skipped) != len(positions):
-                raise DippError("src", "it has fewer pictures than when the run began", "restore it to go on")
+                raise DippError("src", "has fewer pictures than when the run began", "restore it to go on")
             text = Listing(positions.start, len(positions), tuple(pictures), tuple(skipped)).to_json().encode()
             job.store.publish(job.token, shard, lambda file: file.write(text))
         return Listing.read(job.store.shard(shard)).contents(job.store.shard(shard))
 
     def _publish(self, position: int, picture: Prepared, label: int | str | None) -> Listed:
-        """Redact and publish one picture and its record; return what the list says of it."""
+        """Redact and publish one picture and its record; return what the list states of it."""
         store, token, name = self.job.store, self.job.token, picture.name
-        made = self.task.redactor.filled(PurePosixPath(name).name, picture.opened)
-        content = store.publish_picture(token, name, made.content)
-        text = made.record.about(content).to_json().encode()
+        redacted_picture = self.task.redactor.filled(PurePosixPath(name).name, picture.opened)
+        content = store.publish_picture(token, name, redacted_picture.content)
+        text = redacted_picture.record.about(content).to_json().encode()
         text = store.publish_picture(token, name + SUFFIX, text)
         return Listed.of(position, name, label, content, text)
 
 
 @dataclass(eq=False)
 class Redacting(Purpose):
-    """The purpose of a run that redacts."""
+    """The purpose of a run that redacts pictures."""
 
     redactor: Redactor
+    """The options of the redaction."""
     regions: str | Path
     """A file, or a folder of files, that declares regions; or `column:NAME` of a table that holds them."""
     gaps: str | None = None
-    """For frames of a video: what is done where a region is missing between two frames, `refuse` or `cover`."""
+    """For frames of a video: how a region that is missing between two frames is handled, `refuse` or `cover`."""
     names: str | None = None
-    """Column of a table with the names by which regions are found. By default paths or numbers of rows."""
+    """Column of a table with the names by which regions are found; by default paths or numbers of rows."""
     unlabelled: bool = False
-    """Whether labels are left out, which tables alone allow: of a folder, they are in the names."""
+    """Whether labels are left out. Only tables allow it: for a folder, labels are in the names."""
     visible: dict[int, Counter[str]] = field(default_factory=dict, init=False)
     """Positions of the pictures with regions that `--kinds` leaves visible, and how many of each kind."""
     again: int = field(default=0, init=False)
-    """Pictures that hide less than these regions say, because they were released before with other regions."""
+    """Number of pictures that were released before with other regions, so that these regions hide less than they
+    say."""
     suffix: ClassVar[str] = ".json"
     surveys: ClassVar[bool] = True
 
@@ -174,7 +187,7 @@ class Redacting(Purpose):
         return str(torch_device(self.redactor.device))
 
     def begun(self, source: Source, scratch: Path) -> dict[str, Any]:
-        """Return the options; the regions of each position go into a file of the run."""
+        """Return the options of the redaction, and write the regions of each position into a file of the run."""
         path, digest = rows.fresh(scratch, "regions"), hashlib.sha256()
         with rows.writing(path, SCHEMA) as add:
             for position, declared in enumerate(self._declared(source)):
@@ -188,18 +201,20 @@ class Redacting(Purpose):
     def _declared(self, source: Source) -> Iterable[Declared | None]:
         """Yield the regions of each position; None where nothing is declared."""
         if self.unlabelled and isinstance(source, Files):
-            raise DippError("drop-labels", "names of folders are released, and are the labels", "leave it out")
+            raise DippError(
+                "drop-labels", "cannot drop the labels of a folder, whose names are released", "leave it out"
+            )
         wanted = str(self.regions)
         if wanted.startswith(column.PREFIX):
-            found = list(self._cells(source, wanted.removeprefix(column.PREFIX)))
+            declared = list(self._cells(source, wanted.removeprefix(column.PREFIX)))
             frames = [source.name(position) for position in range(len(source))] if self.gaps else []
-            return found if self.gaps is None else tracks.filled(found, frames, self.gaps)
+            return declared if self.gaps is None else tracks.filled(declared, frames, self.gaps)
         pictures: list[Path] = []
         positions: list[int] = []
-        for position, place in enumerate(source.places(self.names)):
-            # What is no picture is no frame.
-            if self.gaps is None or not isinstance(source, Files) or place.suffix.lower() in ENDINGS:
-                pictures.append(place)
+        for position, path in enumerate(source.places(self.names)):
+            # For videos, files without the ending of a picture are left out of the frames.
+            if self.gaps is None or not isinstance(source, Files) or path.suffix.lower() in ENDINGS:
+                pictures.append(path)
                 positions.append(position)
         found = tracks.declared(formats.load(Path(wanted)), pictures, self.gaps, allow_none=self.redactor.allow_none)
         by_position = dict(zip(positions, found, strict=True))
@@ -208,7 +223,7 @@ class Redacting(Purpose):
     def _cells(self, source: Source, name: str) -> Iterator[Declared | None]:
         """Yield the regions that a column of a table holds for each position."""
         if self.names is not None:
-            raise DippError("name-column", f"{column.PREFIX}{name} needs no names", "leave it out")
+            raise DippError("name-column", f"must not be given with the regions {column.PREFIX}{name}", "leave it out")
         kinds = source.kinds(name)
         for position, (cell, size) in enumerate(zip(source.cells(name), source.sizes(), strict=True)):
             yield column.of(f"{name} of {source.name(position)}", cell, size, kinds)
@@ -224,16 +239,16 @@ class Redacting(Purpose):
         return left_visible(total)
 
     def _options(self) -> dict[str, Any]:
-        """Return the choices that must be the same when a run goes on."""
-        one = self.redactor
-        fill = paint.fill(one.fill, one.model, one.device)
+        """Return the options that must be the same when a run is resumed."""
+        redactor = self.redactor
+        fill = paint.fill(redactor.fill, redactor.model, redactor.device)
         return {
-            "margin": [one.margin.pixels, one.margin.share],
-            "kinds": None if one.kinds is None else list(one.kinds),
-            "fill": one.fill,
-            "boxes": one.oriented,
-            "accept-lossy": one.accept_lossy,
-            "allow-none": one.allow_none,
+            "margin": [redactor.margin.pixels, redactor.margin.share],
+            "kinds": None if redactor.kinds is None else list(redactor.kinds),
+            "fill": redactor.fill,
+            "boxes": redactor.oriented,
+            "accept-lossy": redactor.accept_lossy,
+            "allow-none": redactor.allow_none,
             "model": fill.denoiser.identity if isinstance(fill, paint.Painter) else None,
         }
 
@@ -243,7 +258,7 @@ class Redacting(Purpose):
         return {**options, "regions": begun["digest"] == wanted["digest"]}
 
     def task(self, begun: dict[str, Any]) -> RedactTask:
-        """Return what workers do, with the regions that were recorded."""
+        """Return what workers do, with the regions in the record of the run."""
         redactor = dataclasses.replace(self.redactor, meter=None, device=self.device)
         return RedactTask(redactor, Path(begun["regions"]))
 
@@ -252,16 +267,16 @@ class Redacting(Purpose):
         return job.worker()
 
     def charge(self, meter: Meter, seen: SeenPicture[Prepared], name: str) -> Charge:
-        """Return the row of a picture: everything that is not hidden is released as it is."""
+        """Return the row of the odometer for a picture: everything outside of its regions is released unchanged."""
         picture = seen.picture
         assert picture is not None  # noqa: S101 - the caller has looked
         source, hidden = picture.opened.source, picture.opened.hidden
-        made = charging.row(meter, seen.record.position, name, picture.content, source, hidden)
-        self.again += bool(charging.differs(meter.odometer, made.picture, hidden))
-        return made
+        row = charging.row(meter, seen.record.position, name, picture.content, source, hidden)
+        self.again += bool(charging.differs(meter.odometer, row.picture, hidden))
+        return row
 
     def surveyed(self) -> None:
-        """Warn if pictures were released before with other regions."""
+        """Log a warning if pictures were released before with other regions."""
         if self.again:
             LOGGER.warning(
                 f"odometer: {counted(self.again, 'picture')} {'was' if self.again == 1 else 'were'} released before "

@@ -1,7 +1,7 @@
-"""The same file twice: what stands behind two names would be released twice, at the ε of one release.
+"""The same file under two names, which would be released twice at the ε of one release.
 
-A file is known by its device and inode, whatever it is called: a hard link, a symbolic link, or a folder that is
-mounted a second time leads to the same pair. Copies are other files, and are not looked for.
+A file is identified by its device and inode, whatever its name: a hard link, a symbolic link, or a folder that is
+mounted a second time leads to the same pair. Copies are other files, and are not detected.
 """
 
 from __future__ import annotations
@@ -17,49 +17,68 @@ from dipp.data.states import WORD
 from dipp.errors import DippError
 
 Identity = tuple[int, int]
-"""Device and inode of a file, or other 128 bits that tell things apart."""
+"""Device and inode of a file, or 128 other bits that identify a picture."""
 
 
 def identity(facts: os.stat_result) -> Identity | None:
-    """What a file is known by; None on a file system that does not number its files."""
+    """Return the identity of a file; None on a file system that does not number its files.
+
+    Args:
+        facts: What `stat` returned for the file.
+    """
     return (facts.st_dev & WORD, facts.st_ino & WORD) if facts.st_ino else None
 
 
 def twice(paths: Iterable[Path]) -> tuple[Path, Path] | None:
-    """The first two paths that lead to the same file; None if there are none."""
+    """Return the first two paths that lead to the same file; None if there are no such paths.
+
+    Args:
+        paths: The paths. A path that cannot be read is ignored.
+    """
     seen: dict[Identity, Path] = {}
     for path in paths:
         try:
             known = identity(path.stat())
         except OSError:
-            continue  # reading it will say so
+            continue  # reading it raises later
         if known is not None and seen.setdefault(known, path) is not path:
             return seen[known], path
     return None
 
 
 def refuse_twice(paths: Iterable[Path]) -> None:
-    """Refuse files that hold many pictures each, if two of them are the same file."""
-    if found := twice(paths):
-        first, second = found
+    """Raise if two paths lead to the same file.
+
+    Args:
+        paths: Files that hold many pictures each.
+
+    Raises:
+        DippError: Two paths lead to the same file, whose pictures would be released twice.
+    """
+    if pair := twice(paths):
+        first, second = pair
         raise DippError(
-            "src", f"{first.name} and {second.name} are one file, whose pictures would be released twice", "remove one"
+            "src", f"has one file under the names {first.name} and {second.name}, to be released twice", "remove one"
         )
 
 
 class Register:
-    """Identities in the order in which things are listed: 16 bytes each, whatever their number."""
+    """The identities of listed things, in their order: 16 bytes each in memory."""
 
     def __init__(self) -> None:
         self._halves = array("Q")
 
     def add(self, known: Identity | None) -> None:
-        """The identity of the next thing; None if it is like no other."""
+        """Add the identity of the next thing.
+
+        Args:
+            known: The identity; None for a thing that differs from all others.
+        """
         self._halves.extend(known or (WORD, len(self._halves) // 2))  # no device has that number
 
     def later(self) -> list[int]:
-        """Numbers of the things that were there before, under another name: all but the first of each."""
+        """Return the numbers of the things that repeat an earlier one, in ascending order."""
         halves = np.frombuffer(self._halves, np.uint64).reshape(-1, 2)
-        order = np.lexsort((halves[:, 1], halves[:, 0]))  # which is stable
+        order = np.lexsort((halves[:, 1], halves[:, 0]))  # a stable sort, so the first of each stays first
         same = (halves[order[1:]] == halves[order[:-1]]).all(axis=1)
         return sorted(order[1:][same].tolist())

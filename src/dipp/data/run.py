@@ -1,4 +1,4 @@
-"""A run as it is recorded before a picture is read, and found again when it goes on."""
+"""The record of a run, which is written before a picture is read, and found again when the run is resumed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dipp.data.sources import Source, recorded, restored
 from dipp.data.store import Store
 
 VERSION = 3
-"""Version of the record."""
+"""Version of the format of the record."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run releases, from what."""
+    """What a run releases, and from which source."""
 
     purpose: dict[str, Any]
-    """What the purpose of the run keeps (`Purpose.begun`)."""
+    """Options that the purpose of the run keeps (`Purpose.begun`)."""
     source: Source
     """The source, with the states of its files when the run began."""
     place: str
@@ -28,7 +28,7 @@ class Run:
     """Whether labels are released."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record."""
+        """Return the record as a dictionary for JSON."""
         return {
             "version": VERSION,
             "purpose": self.purpose,
@@ -40,14 +40,30 @@ class Run:
 
     @staticmethod
     def known(record: dict[str, Any], store: Store) -> bool:
-        """Return whether a record is of this version; raise if it is damaged."""
+        """Return whether a record is of this version.
+
+        Args:
+            record: The record.
+            store: The folder of the run, for the error.
+
+        Raises:
+            DippError: The record is damaged.
+        """
         if "version" not in record:
             raise store.damaged()
         return bool(record["version"] == VERSION)
 
     @classmethod
     def from_json(cls, record: dict[str, Any], store: Store) -> Run:
-        """Return the run of a record; raise if that is damaged."""
+        """Return the run of a record.
+
+        Args:
+            record: The record.
+            store: The folder of the run, for the error.
+
+        Raises:
+            DippError: The record is damaged.
+        """
         try:
             return cls(
                 dict(record["purpose"]),

@@ -1,4 +1,4 @@
-"""Sources that are folders which `save_to_disk` of Hugging Face's datasets wrote."""
+"""Sources that `save_to_disk` of Hugging Face's `datasets` wrote."""
 
 from __future__ import annotations
 
@@ -18,23 +18,32 @@ from dipp.errors import DippError
 
 @dataclass(frozen=True)
 class Saved(Rows):
-    """A dataset that Hugging Face's `save_to_disk` wrote, with all files of its folder."""
+    """A source in a folder that Hugging Face's `save_to_disk` wrote."""
 
     folder: Path
+    """The folder, of one split if the dataset has several."""
     count: int
     """Number of rows."""
 
     @classmethod
     def open(cls, folder: Path, columns: Columns) -> Saved:
-        """Open a saved dataset, or one split of a saved DatasetDict."""
+        """Open a saved dataset, or one split of a saved DatasetDict.
+
+        Args:
+            folder: The folder that `save_to_disk` wrote.
+            columns: The columns and the split to use.
+
+        Raises:
+            DippError: The dataset is damaged, has no such split or column, or names a file twice.
+        """
         if (folder / "dataset_dict.json").is_file():
             try:
-                found = json.loads((folder / "dataset_dict.json").read_text())["splits"]
-                splits = [name for name in found if (folder / name).is_dir()]
+                names = json.loads((folder / "dataset_dict.json").read_text())["splits"]
+                splits = [name for name in names if (folder / name).is_dir()]
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                raise DippError("src", "dataset_dict.json is damaged", "save the dataset again") from None
+                raise DippError("src", "has a damaged dataset_dict.json", "save the dataset again") from None
             if columns.part not in splits:
-                raise DippError("split", f"one of {', '.join(splits)} is needed, got {columns.part}")
+                raise DippError("split", f"must be one of {', '.join(splits)}, got {columns.part}")
             folder /= columns.part
         else:
             columns.refuse_split(str(folder))
@@ -48,7 +57,7 @@ class Saved(Rows):
         return self.count
 
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Rows of the memory-mapped Arrow files; nothing is decoded here."""
+        """Yield rows of the memory-mapped Arrow files, without decoding any picture."""
         now = {path.name: state_at(path) for path in self.folder.glob("*")}
         unchanged = map(functools.partial(same, where=self.machine), self.states, map(now.get, self.files))
         if set(now) != set(self.files) or not all(unchanged):
@@ -71,22 +80,22 @@ class Saved(Rows):
             yield from cells_of(chosen[low : low + VALUES_PER_READ].column(column), part)
 
     def name(self, position: int) -> str:
-        """Row of a picture."""
+        """Return the number of the row of a picture."""
         return f"row {position}"
 
 
 @functools.lru_cache(maxsize=1)
 def _saved(folder: Path, states: tuple[State | None, ...]) -> Any:  # noqa: ARG001 - part of the cache key
-    """The dataset of a folder, which is kept for later calls as long as the states of its files are the same."""
+    """Return the dataset of a folder, cached as long as the states of its files stay the same."""
     datasets = huggingface()
     try:
         return datasets.load_from_disk(str(folder))
-    except Exception as error:  # its exceptions differ from release to release
-        raise DippError("src", f"{folder.name} cannot be read by datasets ({type(error).__name__})") from None
+    except Exception as error:  # each version of datasets raises exceptions of its own
+        raise DippError("src", f"cannot be read by datasets at {folder.name} ({type(error).__name__})") from None
 
 
 def saved_folder(place: str, columns: Columns, _: Path) -> Saved | None:
-    """The folder of a dataset, or of a dictionary of them, that `save_to_disk` wrote."""
+    """Open the folder of a dataset, or of a dictionary of datasets, that `save_to_disk` wrote."""
     folder = Path(place).resolve()
     known = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
     return Saved.open(folder, columns) if known else None

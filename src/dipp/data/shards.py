@@ -6,13 +6,13 @@
     id       int64    the image's number in the dataset, which also names its common randomness
 
 The key `dipp` of the schema's metadata is JSON: the shard's plan, model and public seed, as a `.dipp` file without
-images (base64); the certificate of the shard's worst pixel; which positions of the source the shard answers for, and
-which of them were skipped and why; and, if there are any, the ids of grey pictures. So a shard can be
-checked and decoded without any other file. The key `huggingface` names the classes for `datasets`.
+images (base64); the certificate of the shard's worst unit; which positions of the source the shard covers, and which of
+them were skipped and why; and, if there are any, the ids of grey pictures. So a shard can be checked and decoded
+without any other file. The key `huggingface` names the classes for `datasets`.
 
-A shard is written without compression and without a dictionary of payloads, because they do not compress. One from
-others may cost little more memory than its size: compression is refused before a row is read (`footer`), and rows are
-read a few at a time, until they take more than the file can honestly hold.
+A shard is written without compression and without a dictionary of payloads, because they do not compress. Reading a
+shard from an untrusted source takes little more memory than its size: compression is refused before a row is read
+(`footer`), and rows are read a few at a time, until they take more than the file can honestly hold.
 """
 
 from __future__ import annotations
@@ -45,32 +45,38 @@ from dipp.privacy.ledger import Ledger
 
 VERSION = 1
 METADATA, FEATURES = b"dipp", b"huggingface"
-"""Keys of the metadata in the schema: the shard's own, and those of Hugging Face's datasets."""
+"""Keys of the metadata in the schema: dipp's own, and the key of Hugging Face's `datasets`."""
 MAX_ROWS = 1 << 20
-"""Most images of a shard."""
+"""Largest number of images in a shard."""
 ROW_BYTES = 256
-"""Bytes of memory that an image may take beyond twice the file's size: sizes and labels are written once for many."""
+"""Bytes of memory that an image may take beyond twice the file's size: sizes and labels are written once for many
+images."""
 BATCH_BYTES = 1 << 30
-"""Most memory of the rows that are read at a time: each value of a dictionary could be as large as the file."""
+"""Largest memory of the rows that are read at a time: each value of a dictionary could be as large as the file."""
 MAX_CONTAINER = 1 << 12
-"""Most row groups, columns and other elements of a list in the footer."""
+"""Largest number of row groups, columns and other elements of a list in the footer."""
 
 
 class Image(NamedTuple):
     """A privatised image, before it is written."""
 
     number: int
-    """Number in the dataset, which also names the common randomness."""
+    """Number in the dataset, which also selects the common randomness."""
     geometry: Geometry
     label: Label
+    """Label of the image; None if it has no label."""
     indices: Integers
     """Selected indices, in the order of steps and chunks."""
     grey: bool = False
-    """Whether its source was grey, and its channels are views of one value."""
+    """Whether the source of the image was grey, so that its channels are views of one value."""
 
 
 def claim_of(found: Certificate | None) -> dict[str, float] | None:
-    """What a shard states about its certificate; None if there is none."""
+    """Return what a shard states of its certificate: ε and ρ; None without a certificate.
+
+    Args:
+        found: The certificate.
+    """
     return None if found is None else {"epsilon": found.epsilon, "rho": found.rho}
 
 
@@ -84,10 +90,21 @@ def write(
     skipped: Iterable[Skipped],
     recorded: Ledger | None = None,
 ) -> None:
-    """Write a shard of the positions first … first + positions − 1, with its images in the order of their numbers.
+    """Write a shard, with its images in the order of their numbers.
 
-    `labels` is None if none are released. `recorded` is the ledger that the encoder wrote while it worked; if that is
-    not the ledger of the plan, nothing is written.
+    Args:
+        file: The open file.
+        release: Public parameters of the encoding.
+        labels: The kind of the released labels; None if no labels are released.
+        images: The images.
+        first: First position of the source that the shard covers.
+        positions: Number of positions that the shard covers.
+        skipped: The covered positions that have no image.
+        recorded: The ledger that the encoder wrote while it worked. If it differs from the ledger of the plan, nothing
+            is written.
+
+    Raises:
+        DippError: The two ledgers differ.
     """
     images = sorted(images, key=lambda image: image.number)
     layout_of = functools.cache(release.layout)
@@ -128,7 +145,11 @@ def write(
 
 
 def schema(labels: Labels | None) -> pa.Schema:
-    """The columns of a shard; `labels` is None if none are released."""
+    """Return the columns of a shard.
+
+    Args:
+        labels: The kind of the released labels; None if no labels are released.
+    """
     kind = pa.string() if labels is not None and labels.text else pa.int64()
     return pa.schema(
         [
@@ -142,7 +163,7 @@ def schema(labels: Labels | None) -> pa.Schema:
 
 
 def _features(labels: Labels | None) -> bytes:
-    """The columns and the class names, as JSON in the format of Hugging Face's datasets."""
+    """Return the columns and the class names, as JSON in the format of Hugging Face's `datasets`."""
     values = {"payload": "binary", "label": "int64", "width": "int32", "height": "int32", "id": "int64"}
     features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in values.items()}
     if labels is not None and labels.text:
@@ -153,41 +174,53 @@ def _features(labels: Labels | None) -> bytes:
 
 
 def _names(features: bytes) -> tuple[str, ...]:
-    """The class names in the JSON that `_features` writes."""
-    found = json.loads(features).get("info", {}).get("features", {}).get("label", {})
-    return tuple(map(str, found.get("names", ())))
+    """Return the class names in the JSON that `_features` writes."""
+    label = json.loads(features).get("info", {}).get("features", {}).get("label", {})
+    return tuple(map(str, label.get("names", ())))
 
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A shard that was read. Everything is checked but the payloads, which are checked when they are unpacked."""
+    """A shard that was read and checked, except for its payloads, which are checked when they are unpacked."""
 
     release: Release
     """Public parameters that the shard was written with."""
     claim: dict[str, float] | None
-    """ε and ρ that the file states, which must be those of `certificate`; None if there is none."""
+    """ε and ρ that the file states, which must equal those of `certificate`; None without a certificate."""
     first: int
-    """First position of the source that the shard answers for."""
+    """First position of the source that the shard covers."""
     positions: int
-    """Number of positions that the shard answers for."""
+    """Number of positions that the shard covers."""
     skipped: tuple[Skipped, ...]
-    """Positions that have no image."""
+    """Covered positions that have no image."""
     ids: Integers
     """Numbers of the images in the dataset, ascending."""
     widths: Integers
+    """Width of each image in pixels."""
     heights: Integers
+    """Height of each image in pixels."""
     labels: pa.Array
+    """Label of each image; null if it is missing."""
     payloads: pa.Array
+    """Packed indices of each image."""
     size: int
     """Size of the file in bytes."""
     grey: frozenset[int]
     """Ids of the images whose source was grey."""
     names: tuple[str, ...]
-    """Names of the classes; empty if they have none."""
+    """Names of the classes; empty if they have no names."""
 
     @classmethod
     def read(cls, path: Path) -> Shard:
-        """Read and check a file, which may come from an untrusted source."""
+        """Read and check a file, which may come from an untrusted source.
+
+        Args:
+            path: The file.
+
+        Raises:
+            DippError: The file is missing, damaged, compressed, no shard, or states a certificate that its plan does
+                not have.
+        """
         try:
             return cls._read(path)
         except (OSError, pa.ArrowException) as error:
@@ -196,10 +229,11 @@ class Shard:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise error.within(path.name) from None
-            raise DippError(path.name, "this is not a shard of a dipp dataset") from None
+            raise DippError(path.name, "is not a shard of a dipp dataset") from None
 
     @classmethod
     def _read(cls, path: Path) -> Shard:
+        """Read and check a file; exceptions of any kind may leave this function."""
         size = path.stat().st_size
         footer.require_uncompressed(path)
         with pq.ParquetFile(path, page_checksum_verification=True, thrift_container_size_limit=MAX_CONTAINER) as file:
@@ -207,7 +241,7 @@ class Shard:
             metadata = file.schema_arrow.metadata
             facts = json.loads(metadata[METADATA])
             if facts["version"] > VERSION:
-                raise DippError(FILE, f"written by a newer dipp (shard format {facts['version']})", "upgrade")
+                raise DippError(FILE, f"was written by a newer dipp (shard format {facts['version']})", "upgrade dipp")
             table = _rows(file, size)
         if any(table[name].null_count for name in ("payload", "width", "height", "id")):
             raise damaged("a value is missing")
@@ -233,22 +267,21 @@ class Shard:
         return shard
 
     def _check(self) -> None:
-        """Refuse a shard whose positions, sizes or certificate are not consistent."""
-        gone = [position for position, _ in self.skipped]
-        inside = [*self.ids.tolist(), *gone]
-        if len(inside) != self.positions or len(set(inside)) != self.positions or (np.diff(self.ids) <= 0).any():
+        """Raise if positions, sizes or the certificate are not consistent."""
+        covered = [*self.ids.tolist(), *(position for position, _ in self.skipped)]
+        if len(covered) != self.positions or len(set(covered)) != self.positions or (np.diff(self.ids) <= 0).any():
             raise damaged("images are missing or there twice")
-        if inside and not self.first <= min(inside) <= max(inside) < self.first + self.positions:
+        if covered and not self.first <= min(covered) <= max(covered) < self.first + self.positions:
             raise damaged("it holds images of another shard")
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
-        # As in an archive: more sizes and steps than this would cost too much arithmetic of layouts.
+        # As for an archive, limit the number of sizes times steps, because each costs the arithmetic of a layout.
         if len(set(self.geometries())) * len(self.release.plan.steps) > max(WORK, 8 * self.size):
             raise damaged("its images do not fit into it")
         if not self.grey <= set(self.ids.tolist()):
-            raise damaged("it speaks of grey images that it does not have")
+            raise damaged("it names grey images that it does not have")
         if self.claim != claim_of(self.certificate):
-            raise DippError(FILE, "the certificate in the file is not the one of its plan", "do not trust the file")
+            raise DippError(FILE, "states another certificate than its plan has", "do not trust the file")
 
     @functools.cached_property
     def certificate(self) -> Certificate | None:
@@ -280,16 +313,20 @@ class Shard:
         lengths: dict[Geometry, list[int]] = {}
         for geometry, payload in zip(self.geometries(), self.payloads.to_pylist(), strict=True):
             lengths.setdefault(geometry, []).append(len(payload))
-        return sum(self.release.layout(geometry).payload_bits(some) for geometry, some in lengths.items())
+        return sum(self.release.layout(geometry).payload_bits(sizes) for geometry, sizes in lengths.items())
 
     def geometry(self, image: int) -> Geometry:
-        """Return the height, width and channels of an image."""
+        """Return the height, width and channels of an image.
+
+        Args:
+            image: Row of the image in the shard.
+        """
         return self.release.geometry(int(self.heights[image]), int(self.widths[image]))
 
     def geometries(self) -> list[Geometry]:
         """Return the geometry of each image."""
-        made = functools.cache(self.release.geometry)
-        return [made(*size) for size in zip(self.heights.tolist(), self.widths.tolist(), strict=True)]
+        geometry_of = functools.cache(self.release.geometry)
+        return [geometry_of(*size) for size in zip(self.heights.tolist(), self.widths.tolist(), strict=True)]
 
     @property
     def labelled(self) -> bool:
@@ -301,26 +338,30 @@ class Shard:
         return [number in self.grey for number in self.ids.tolist()]
 
     def rows(self, images: Sequence[int]) -> Integers:
-        """Return the indices of images of one geometry, a row for each."""
+        """Return the indices of images of one geometry, with a row for each image.
+
+        Args:
+            images: Rows of the images in the shard.
+        """
         chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
         return self.release.layout(self.geometry(images[0])).rows(chosen)
 
     def all_rows(self) -> Iterator[Integers]:
-        """The indices of every image, in order; as int32, because indices have at most 22 bits."""
+        """Yield the indices of every image, in order: int32, because indices have at most 22 bits."""
         for _, run in groupby(range(len(self)), key=self.geometries().__getitem__):
             yield from self.rows(list(run)).astype(np.int32)
 
     def archive(self) -> Archive:
-        """The shard as an archive, numbered from 0. Making it applies every check of an archive to the shard."""
+        """Return the images as an archive, numbered from 0. This applies every check of an archive to the shard."""
         return Archive.build(self.release, self.geometries(), list(self.all_rows()), grey=self.greys())
 
 
 def _check_form(file: pq.ParquetFile, size: int) -> None:
-    """Refuse columns other than those of a shard, and more rows than the file can hold."""
-    found = file.schema_arrow
+    """Raise if the columns are not those of a shard, or if there are more rows than the file can hold."""
+    columns = file.schema_arrow
     forms = [schema(Labels(text=text)) for text in (False, True)]
-    if not any(found.equals(form, check_metadata=False) for form in forms):
-        raise DippError(FILE, "other columns than those of a dipp shard")
+    if not any(columns.equals(form, check_metadata=False) for form in forms):
+        raise DippError(FILE, "has other columns than a dipp shard")
     # Each image takes at least one byte of the file.
     if file.metadata.num_rows > min(size, MAX_ROWS):
         raise damaged("its images do not fit into it")

@@ -2,9 +2,9 @@
 
 A source is a numbered sequence of pictures. It pickles to a few bytes and reads any range by itself, in any process on
 any machine that sees the same files, so that pixels never pass through a driver, a queue or an object store. For each
-picture a source gives the content, the label and, for the terminal only, the name. A bad picture gives a problem
-instead of its content; only a source that cannot be read at all raises. A file whose state (`states`) is no longer that
-in which the source was opened is not read: a picture that has moved to another position would be released twice.
+picture a source gives the content, the label and, for the terminal only, the name. A bad picture has a problem instead
+of its content; only a source that cannot be read at all raises. If the state (`states`) of a file has changed since the
+source was opened, the file is not read: a picture that has moved to another position would be released twice.
 
 Each kind of source recognises itself, in the order of `formats.FORMATS`:
 
@@ -47,16 +47,17 @@ Content = bytes | NDArray[np.uint8]
 
 MAX_FILE_BYTES = 20 * MAX_PICTURE
 """Largest size of a picture file; larger ones are not read. Which pictures were skipped is public, and the size of a
-compressed file follows from its pixels: so every picture that is small enough must fit, whatever its pixels. The most
-that one takes is 18 bytes a pixel, in a PPM of plain text (three numbers of five digits, and a space after each);
-16-bit RGBA takes 8."""
+compressed file depends on its pixels. So the limit must allow every picture of an allowed size, whatever its pixels.
+The largest such file takes 18 bytes for each pixel, in a PPM of plain text (three numbers of five digits, and a space
+after each); 16-bit RGBA takes 8."""
 ROWS_PER_READ = 64
-"""Rows of a table that are read at a time."""
+"""Number of rows of a table that are read at a time."""
 CHANGED = "its file was changed after the run began"
+"""Problem of a picture whose file has changed."""
 PACKED = {".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
-"""Suffixes of what has to be unpacked first."""
+"""Suffixes of files that have to be unpacked first."""
 TRAIN = "train"
-"""Part of a dataset that is taken by default."""
+"""Split of a dataset that is used by default."""
 
 
 class Record(NamedTuple):
@@ -67,6 +68,7 @@ class Record(NamedTuple):
     content: Content | None
     """The picture; None if there is a problem."""
     label: Label = None
+    """Label of the picture; None without a label."""
     problem: str = ""
     """Why the picture cannot be used; empty if it can. It goes into the manifest, so it must not contain a name."""
 
@@ -83,43 +85,58 @@ class Labels:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table, and which part of a dataset, are used."""
+    """The columns of a table, and the split of a dataset, that are used."""
 
     image: str | None = None
-    """Column of the pictures; None chooses the only one, or the one called image."""
+    """Column of the pictures; None chooses the only such column, or else the column called image."""
     label: str | None = None
-    """Column of the labels; None chooses the one called label, if there is one."""
+    """Column of the labels; None chooses the column called label, if there is one."""
     split: str | None = None
-    """Part of a dataset that has several; None is train where a dataset is known to have parts, otherwise all of it."""
+    """Split of a dataset. None is train if a dataset is known to have splits, and otherwise all of it."""
     labelled: bool = True
-    """Whether labels are wanted; if not, their column may be of any kind."""
+    """Whether labels are wanted. If not, their column may have any type."""
 
     @property
     def part(self) -> str:
-        """Part of a dataset that is known to have several."""
+        """Split to use of a dataset that is known to have splits."""
         return TRAIN if self.split is None else self.split
 
     def refuse_split(self, place: str) -> None:
-        """Refuse a part of a source that has none: all of it would be released, which is more than was asked for."""
+        """Raise if a split is named for a source without splits, because all of the source would be released.
+
+        Args:
+            place: Path or hub id of the source.
+
+        Raises:
+            DippError: A split is named.
+        """
         if self.split is not None:
-            there = self.split and Path(place, self.split).is_dir()
-            advice = f"name the folder {Path(place, self.split)}" if there else "leave --split out to release all of it"
-            raise DippError("split", f"{place} has no split called {self.split}", advice)
+            is_folder = self.split and Path(place, self.split).is_dir()
+            folder = f"name the folder {Path(place, self.split)}"
+            remedy = folder if is_folder else "leave --split out to release all of it"
+            raise DippError("split", f"must be a split of {place}, got {self.split}", remedy)
 
     def refuse_columns(self, place: str) -> None:
-        """Refuse columns of a source that is no table."""
+        """Raise if a column is named for a source that is not a table.
+
+        Args:
+            place: Path or hub id of the source.
+
+        Raises:
+            DippError: A column is named.
+        """
         for option, name in (("image-column", self.image), ("label-column", self.label)):
             if name is not None:
-                raise DippError(option, f"{place} is no table", "leave it out")
+                raise DippError(option, f"needs a table, got {place}", "leave it out")
 
 
 class Source(ABC):
-    """A numbered sequence of pictures; a frozen dataclass of plain values, so that it can be recorded and restored."""
+    """A numbered sequence of pictures: a frozen dataclass of plain values, so that it can be recorded and restored."""
 
     KINDS: ClassVar[dict[str, type[Source]]] = {}
     """Every kind of source, by the name of its class."""
     labels: Labels | None
-    """The kind of labels; None if there are none."""
+    """The kind of labels; None if there are no labels."""
     fingerprint: str
     """Hex SHA-256 over the names, sizes and times of the files, which must be the same when a run is resumed. It is
     kept while a run lasts and never released, because guesses of names could be checked against it."""
@@ -129,54 +146,91 @@ class Source(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of pictures, good and bad."""
+        """Return the number of pictures, good and bad."""
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Yield pictures start … stop − 1 in order, good and bad."""
+        """Yield pictures `start` … `stop` − 1 in order, good and bad.
+
+        Args:
+            start: First position.
+            stop: Position after the last.
+
+        Raises:
+            DippError: The source cannot be read at all.
+        """
 
     @abstractmethod
     def name(self, position: int) -> str:
-        """Name of a picture, for the terminal only."""
+        """Return the name of a picture, for the terminal only.
+
+        Args:
+            position: Position of the picture.
+        """
 
     def file(self, position: int) -> str | None:  # noqa: ARG002
-        """Path of a picture below the source, by which it is released if names are; None if pictures are not files."""
+        """Return the path of a picture below the source, for releases with names; None if pictures are not files.
+
+        Args:
+            position: Position of the picture.
+        """
         return None
 
     def places(self, column: str | None = None) -> Iterator[Path]:
         """Yield the path or name of each picture, by which its regions are found. No picture is read.
 
         Args:
-            column: Column of a table that holds the names. By default the paths beside the pictures, and the number of
-                the row, from 0, where there is none.
+            column: Column of a table that holds the names. By default the paths beside the pictures or, without paths,
+                the number of the row, from 0.
+
+        Raises:
+            DippError: The source has no such names.
         """
         if column is not None:
-            raise DippError("name-column", "this source is not a table", "leave it out")
-        raise DippError("regions", "pictures of this source are not files", "save them as a folder or as Parquet first")
+            raise DippError("name-column", "needs a source that is a table", "leave it out")
+        raise DippError("regions", "need pictures that are files", "save them as a folder or as Parquet first")
 
     def cells(self, column: str, part: str | None = None) -> Iterator[Any]:  # noqa: ARG002
-        """Yield whatever a column of a table holds, row by row; of a struct, one part of it if that is named."""
-        raise DippError("regions", f"column:{column} needs a table, and this source is none", "name a file of regions")
+        """Yield the values of a column of a table, row by row.
+
+        Args:
+            column: Name of the column.
+            part: For a column of structs, the field to yield; None yields whole values.
+
+        Raises:
+            DippError: The source is not a table, or has no such column.
+        """
+        raise DippError("regions", f"need a table to be in its column {column}", "name a file of regions")
 
     def sizes(self) -> Iterator[tuple[int | None, int | None]]:
-        """Yield width and height of each picture where a table has columns of these names, otherwise None."""
+        """Yield width and height of each picture if a table has columns of these names, otherwise None."""
         return itertools.repeat((None, None), len(self))
 
     def kinds(self, column: str) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the names of the classes in a column of objects; empty if they are not known."""
+        """Return the names of the classes in a column of objects; empty if they are not known.
+
+        Args:
+            column: Name of the column.
+        """
         return ()
 
     def values(self, column: str) -> Iterator[Label]:
-        """Yield the value of each picture in a column, None where there is none. No picture is read.
+        """Yield the value of each picture in a column, None where it is missing. No picture is read.
 
-        A source that is no table has one column, label, if its pictures have labels.
+        A source that is not a table has one column, label, if its pictures have labels.
+
+        Args:
+            column: Name of the column.
+
+        Raises:
+            DippError: The source has no such column.
         """
-        found = self._labels() if column == "label" and self.labels is not None else None
-        if found is None:
+        labels = self._labels() if column == "label" and self.labels is not None else None
+        if labels is None:
             raise DippError(
-                "subject", f"this source has no column {column}", "use a table, or label if there are labels"
+                "subject", f"must be a column of the source, got {column}", "use a table, or label if there are labels"
             )
-        return found
+        return labels
 
     def _labels(self) -> Iterator[Label] | None:
         """Return the label of each picture; None if labels cannot be read without pictures."""
@@ -184,20 +238,29 @@ class Source(ABC):
 
 
 def open_source(place: str, columns: Columns, scratch: Path) -> Source:
-    """Recognise and open the source at a path or hub id; a listing of its files, if needed, goes into `scratch`."""
-    from dipp.data.formats import FORMATS  # which are made of what is here
+    """Recognise and open the source at a path or hub id.
 
-    if columns.image is None and _is_release(Path(place)):  # a named column of the shards is meant
-        raise DippError("src", f"{Path(place).name} is a release already", "`dipp decode` makes pictures of it")
-    for recognised in FORMATS:
-        if (found := recognised(place, columns, scratch)) is not None:
-            return found
-    packed = "; unpack it first" if Path(place).suffix.lower() in PACKED else ""
-    raise DippError("src", f"a folder, .parquet, .tar or hub id is needed, got {Path(place).name}{packed}")
+    Args:
+        place: The path or hub id.
+        columns: The columns and the split to use.
+        scratch: Folder for a listing of the files, if one is needed.
+
+    Raises:
+        DippError: There is no such source, or it has not these columns or this split.
+    """
+    from dipp.data.formats import FORMATS  # these modules import this one
+
+    if columns.image is None and _is_release(Path(place)):  # a named column asks for the shards as a table
+        raise DippError("src", f"is a release already: {Path(place).name}", "`dipp decode` makes pictures of it")
+    for recognise in FORMATS:
+        if (source := recognise(place, columns, scratch)) is not None:
+            return source
+    packed = "unpack it first" if Path(place).suffix.lower() in PACKED else ""
+    raise DippError("src", f"must be a folder, .parquet, .tar or hub id, got {Path(place).name}", packed)
 
 
 def _is_release(path: Path) -> bool:
-    """Whether this is what dipp wrote: its payloads would be taken for pictures, all of them bad."""
+    """Return whether dipp wrote what is at a path: its payloads would be taken for pictures, all of them bad."""
     if path.suffix == ".dipp":
         return path.is_file()
     try:
@@ -208,7 +271,15 @@ def _is_release(path: Path) -> bool:
 
 
 def files_of(place: str, suffix: str) -> list[Path]:
-    """The file at a path, or those in the folder there, by their suffix: in the order of names, without hidden ones."""
+    """Return the file at a path, or the files of the folder there, if they have a suffix.
+
+    Args:
+        place: The path.
+        suffix: The suffix, with its dot.
+
+    Returns:
+        Paths in the order of names, without hidden files; empty if there are none.
+    """
     path = Path(place)
     if path.is_dir():
         return sorted(p for p in path.resolve().iterdir() if p.suffix == suffix and not p.name.startswith("."))
@@ -216,7 +287,12 @@ def files_of(place: str, suffix: str) -> list[Path]:
 
 
 def fingerprint(paths: Iterable[Path], *more: str) -> str:
-    """Hex SHA-256 over names, sizes and times of files, and over options (`more`) that choose among their pictures."""
+    """Return the hex SHA-256 over names, sizes and times of files, and over options.
+
+    Args:
+        paths: The files.
+        more: Options that choose among their pictures.
+    """
     digest = hashlib.sha256()
     for path in paths:
         state = state_at(path)
@@ -227,17 +303,24 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
 
 
 def recorded(source: Source) -> dict[str, Any]:
-    """Return a source as JSON has it: all that `restored` needs to read it as it was opened."""
-    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(source), default=str))  # type: ignore[call-overload]
-    sources = {one.name: getattr(source, one.name) for one in dataclasses.fields(source)}  # type: ignore[arg-type]
-    inner = {name: recorded(value) for name, value in sources.items() if isinstance(value, Source)}
-    return {**found, **inner, "kind": type(source).__name__}
+    """Return a source as a dictionary for JSON, from which `restored` makes the same source again.
+
+    Args:
+        source: The source.
+    """
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(source), default=str))  # type: ignore[call-overload]
+    values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}  # type: ignore[arg-type]
+    inner = {name: recorded(value) for name, value in values.items() if isinstance(value, Source)}
+    return {**plain, **inner, "kind": type(source).__name__}
 
 
 def restored(record: dict[str, Any]) -> Source:
-    """Return the source that was recorded, with the states of its files at that time.
+    """Return the source of a record, with the states of its files at that time.
 
-    Devices may have got other numbers since, so they are not compared.
+    Devices may have other numbers by now, so they are not compared.
+
+    Args:
+        record: What `recorded` returned.
 
     Raises:
         KeyError, TypeError, ValueError: The record is damaged.
@@ -257,16 +340,16 @@ def restored(record: dict[str, Any]) -> Source:
 
 
 def _frozen(value: Any) -> Any:
-    """Return lists of JSON as tuples."""
+    """Return a value with each list replaced by a tuple."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class Cifar(Source):
-    """The Python version of CIFAR-10 or CIFAR-100."""
+    """A source in the Python version of CIFAR-10 or CIFAR-100."""
 
     title: str
-    """Which of the two."""
+    """Name of the dataset."""
     folder: Path
     batches: tuple[str, ...]
     """Names of the batch files."""
@@ -277,19 +360,29 @@ class Cifar(Source):
     labels: Labels
     fingerprint: str
     machine: str = field(default_factory=machine)
-    """Where the states were taken."""
+    """The machine on which the states were taken, with its boot."""
 
     @classmethod
     def open(cls, folder: Path, split: str, kind: cifar.Kind = cifar.TEN) -> Cifar:
-        """Open a split, train or test."""
+        """Open a split of CIFAR-10 or CIFAR-100.
+
+        Args:
+            folder: The unpacked folder.
+            split: "train" or "test".
+            kind: The dataset; CIFAR-10 by default.
+
+        Raises:
+            DippError: There is no such split, or a file is missing or damaged.
+        """
         if split not in kind.batches:
-            raise DippError("split", f"train or test is needed for {kind.title}, got {split}")
+            raise DippError("split", f"must be train or test for {kind.title}, got {split}")
         batches = kind.batches[split]
         paths = [folder / name for name in batches]
         refuse_twice(paths)
         states = tuple(map(state_at, paths))
         labels = Labels(names=cifar.class_names(folder / kind.meta, kind))
-        counts = tuple(len(_cifar_batch(*one, kind.title)[1]) for one in zip(paths, states, strict=True))
+        batches_read = (_cifar_batch(path, state, kind.title) for path, state in zip(paths, states, strict=True))
+        counts = tuple(len(batch_labels) for _, batch_labels in batches_read)
         return cls(kind.title, folder, batches, counts, states, labels, fingerprint([folder / kind.meta, *paths]))
 
     def __len__(self) -> int:
@@ -307,12 +400,12 @@ class Cifar(Source):
                 yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
 
     def _labels(self) -> Iterator[Label]:
-        """Yield the labels, batch by batch: a batch is one file, whose pixels are left alone."""
+        """Yield the labels, batch by batch."""
         for name, state in zip(self.batches, self.states, strict=True):
             yield from _cifar_batch(self.folder / name, state, self.title)[1]
 
     def name(self, position: int) -> str:
-        """Batch and row of a picture."""
+        """Return the batch and the row of a picture."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{self.batches[number]} row {row}"
 
@@ -330,13 +423,22 @@ def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
 
 @functools.lru_cache(maxsize=1)
 def _cifar_batch(path: Path, state: State | None, title: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001
-    """Return the pictures and labels of a batch file in a state; the last one stays in memory."""
+    """Return the pictures and labels of a batch file in a state; the last result stays in memory."""
     (kind,) = (kind for kind in cifar.KINDS if kind.title == title)
     return cifar.read(path, kind)
 
 
 def ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Where positions start … stop − 1 are, in files of `counts` rows: file, first row, end row, position of row 0."""
+    """Yield where a range of positions lies in files of several rows.
+
+    Args:
+        counts: Number of rows of each file.
+        start: First position.
+        stop: Position after the last.
+
+    Yields:
+        The number of a file, its first row in the range, the row after its last, and the position of its row 0.
+    """
     first = 0
     for number, count in enumerate(counts):
         low, high = max(start - first, 0), min(stop - first, count)

@@ -1,6 +1,6 @@
 """Sources that are tables: Parquet files, local or on the hub, and what other tables share (`saved`).
 
-Only the requested rows are read, and only the columns of pictures and labels: all other columns are left alone.
+Only the requested rows are read, and only the columns of pictures and labels.
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ from dipp.errors import DippError
 HUB = "hf://"
 """Beginning of the address of a file on the hub."""
 DAMAGED_TABLE = "its part of the table is damaged"
+"""Problem of a picture in a damaged part of a table."""
 PATH = "path"
-"""Part of a picture's struct that holds the name of its file."""
+"""Field of a picture's struct that holds the name of its file."""
 SIZE = ("width", "height")
-"""Columns that hold the size of a picture, where a table has them."""
+"""Columns that hold the size of a picture, if a table has them."""
 VALUES_PER_READ = 512
-"""Values of a single column that are read at a time."""
+"""Number of values of a single column that are read at a time."""
 HUB_PARQUET = "refs/convert/parquet"
-"""Branch on which the hub keeps a dataset of any format converted to Parquet."""
+"""Branch on which the hub keeps a copy of each dataset, converted to Parquet."""
 
 
 @dataclass(frozen=True)
 class Rows(Source):
-    """A source that is a table, with a column of picture files: bytes, or {bytes, path}."""
+    """A source that is a table, with a column of picture files: bytes, or structs {bytes, path}."""
 
     image: str
     """Column of the pictures."""
@@ -66,7 +67,7 @@ class Rows(Source):
     states: tuple[State | None, ...]
     """State of each local file when the source was opened; the address of a file on the hub contains its commit."""
     machine: str = field(default_factory=machine, kw_only=True)
-    """Where the states were taken."""
+    """The machine on which the states were taken, with its boot."""
 
     @property
     def columns(self) -> list[str]:
@@ -80,25 +81,30 @@ class Rows(Source):
 
     @abstractmethod
     def _column(self, column: str, part: str | None) -> Iterator[Any]:
-        """Yield a column row by row; of a struct, one part of it if that is named."""
+        """Yield the values of a column row by row; for structs, one field of them if `part` names it."""
 
     def cells(self, column: str, part: str | None = None) -> Iterator[Any]:
-        """Yield whatever a column holds, row by row; of a struct, one part of it if that is named."""
+        """Yield the values of a column, row by row."""
         if self.schema.names.count(column) != 1:
-            raise DippError("src", f"one of the columns {', '.join(self.schema.names)} is needed, got {column}")
+            raise DippError("src", f"must have the column {column}, got {', '.join(self.schema.names)}")
         return self._column(column, part)
 
     def record(self, position: int, row: dict[str, Any]) -> Record:
-        """Return the record of a row."""
+        """Return the record of a row.
+
+        Args:
+            position: Position of the picture.
+            row: The values of the row by column.
+        """
         return _record(position, row[self.image], row.get(self.label or ""))
 
     def values(self, column: str) -> Iterator[Label]:
-        """Yield a column of text or whole numbers, row by row."""
+        """Yield the values of a column of text or whole numbers, row by row."""
         labels_of(self.schema, column, "subject")
         return self.cells(column)
 
     def file(self, position: int) -> str:
-        """Number of the row: names in tables need not be unique, nor be names that a file may have."""
+        """Return the number of the row: names in tables may repeat, and need not be valid names of files."""
         return f"{position:08d}"
 
     def places(self, column: str | None = None) -> Iterator[Path]:
@@ -107,7 +113,9 @@ class Rows(Source):
             labels_of(self.schema, column, "name-column")
             for position, name in enumerate(self.cells(column)):
                 if name is None or not str(name).strip():
-                    raise DippError("name-column", f"{column} of {self.name(position)} is empty", "choose another")
+                    raise DippError(
+                        "name-column", f"must name every picture, got none for {self.name(position)}", "choose another"
+                    )
                 yield Path(str(name))
             return
         kind = self.schema.field(self.image).type
@@ -117,7 +125,7 @@ class Rows(Source):
             yield Path(name or str(position))
 
     def sizes(self) -> Iterator[tuple[int | None, int | None]]:
-        """Yield width and height of each picture where there are columns of whole numbers with these names."""
+        """Yield width and height of each picture, or None without columns of whole numbers with these names."""
         for side in SIZE:
             if self.schema.names.count(side) != 1 or not pa.types.is_integer(self.schema.field(side).type):
                 return super().sizes()
@@ -125,25 +133,42 @@ class Rows(Source):
         return zip(width, height, strict=True)
 
     def kinds(self, column: str) -> tuple[str, ...]:
-        """Return the names of the classes in a column of objects, from the metadata of Hugging Face's datasets."""
+        """Return the names of the classes in a column of objects, from the metadata of Hugging Face's `datasets`."""
         return class_names(self.schema, column)
 
 
 @dataclass(frozen=True)
 class Tables(Rows):
-    """Parquet files, local or on the hub."""
+    """A source of Parquet files, local or on the hub."""
 
     counts: tuple[int, ...]
     """Number of rows of each file."""
 
     @classmethod
     def open(cls, paths: Sequence[Path], columns: Columns) -> Tables:
-        """Open local files; only their footers are read."""
+        """Open local files; only their footers are read.
+
+        Args:
+            paths: The files.
+            columns: The columns to use.
+
+        Raises:
+            DippError: A file is not Parquet, is given twice, has other columns than the first, or lacks a column.
+        """
         return cls.of([str(path) for path in paths], columns, fingerprint(paths))
 
     @classmethod
     def of(cls, places: Sequence[str], columns: Columns, chosen: str) -> Tables:
-        """Open files or hf:// addresses, reading only their footers; `chosen` is the fingerprint of them all."""
+        """Open files or hf:// addresses; only their footers are read.
+
+        Args:
+            places: Paths or addresses.
+            columns: The columns to use.
+            chosen: Fingerprint of all files.
+
+        Raises:
+            DippError: A file is not Parquet, is given twice, has other columns than the first, or lacks a column.
+        """
         refuse_named_twice(places)
         counts, states = [], tuple(map(_state, places))
         for place, state in zip(places, states, strict=True):
@@ -152,7 +177,10 @@ class Tables(Rows):
             if place == places[0]:
                 schema = file.schema_arrow
             elif not file.schema_arrow.equals(schema, check_metadata=False):
-                raise DippError("src", f"the columns of {Path(place).name} differ from those of {Path(places[0]).name}")
+                raise DippError(
+                    "src",
+                    f"must have equal columns in all files, got {Path(places[0]).name} and {Path(place).name}",
+                )
         return cls(*choose_columns(schema, columns, chosen), tuple(places), states, tuple(counts))
 
     def __len__(self) -> int:
@@ -171,11 +199,11 @@ class Tables(Rows):
                     done += 1
             except (OSError, pa.ArrowException) as error:
                 if isinstance(error, OSError) and (error.errno or place.startswith(HUB)):
-                    raise DippError("src", f"{Path(place).name} cannot be read ({error})") from None
+                    raise DippError("src", f"cannot be read in {Path(place).name} ({error})") from None
                 yield from (Record(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
 
     def _rows(self, file: pq.ParquetFile, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Rows low … high − 1 of a file, with their numbers."""
+        """Yield rows `low` … `high` − 1 of a file, each with its number."""
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
         starts = [0, *itertools.accumulate(sizes)]
         wanted = [group for group, size in enumerate(sizes) if starts[group] < high and starts[group] + size > low]
@@ -188,7 +216,7 @@ class Tables(Rows):
 
     @property
     def schema(self) -> Any:
-        """The schema of the first file, which is that of all."""
+        """The schema of the first file, which equals that of all others."""
         return _table(self.files[0], self.states[0]).schema_arrow
 
     def _column(self, column: str, part: str | None) -> Iterator[Any]:
@@ -199,18 +227,25 @@ class Tables(Rows):
                 for batch in file.iter_batches(VALUES_PER_READ, columns=[wanted], use_threads=False):
                     yield from cells_of(batch.column(column), part)
             except (OSError, pa.ArrowException) as error:
-                raise DippError("src", f"{column} of {Path(place).name} cannot be read ({error})") from None
+                raise DippError("src", f"cannot be read in column {column} of {Path(place).name} ({error})") from None
 
     def name(self, position: int) -> str:
-        """File and row of a picture."""
+        """Return the file and the row of a picture."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{Path(self.files[number]).name} row {row}"
 
 
 def refuse_named_twice(places: Sequence[str]) -> None:
-    """Raise if a table is named twice, or is under two names. An address on the hub stands for its file."""
+    """Raise if a table is given twice, or under two names.
+
+    Args:
+        places: Paths, or addresses on the hub, each of which stands for its file.
+
+    Raises:
+        DippError: A table is given twice, and its pictures would be released twice.
+    """
     if len({*places}) < len(places):
-        raise DippError("src", "a table is named twice, and its pictures would be released twice", "name it once")
+        raise DippError("src", "has a table that is named twice, to be released twice", "name it once")
     refuse_twice(Path(place) for place in places if not place.startswith(HUB))
 
 
@@ -221,7 +256,7 @@ def _state(place: str) -> State | None:
 
 @functools.lru_cache(maxsize=2)
 def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 - part of the cache key
-    """The opened Parquet file, which is kept for later calls as long as its state is the same."""
+    """Return the opened Parquet file, cached as long as its state stays the same."""
     try:
         if place.startswith(HUB):
             from huggingface_hub import HfFileSystem
@@ -230,12 +265,20 @@ def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 -
         return pq.ParquetFile(place)
     except (OSError, pa.ArrowException) as error:
         raise DippError(
-            "src", f"{Path(place).name} is not a Parquet file that can be read ({type(error).__name__})"
+            "src", f"has a file {Path(place).name} that is no readable Parquet file ({type(error).__name__})"
         ) from None
 
 
 def open_hub(name: str, columns: Columns) -> Tables:
-    """Open a dataset on the hub at its current revision: its Parquet files, or those that the hub made from it."""
+    """Open a dataset on the hub at its current revision: its Parquet files, or the hub's conversion to Parquet.
+
+    Args:
+        name: Hub id of the dataset.
+        columns: The columns and the split to use.
+
+    Raises:
+        DippError: There is no such dataset, split or column, or the package datasets is missing.
+    """
     datasets = huggingface()
     reasons = []
     for revision in (None, HUB_PARQUET):
@@ -244,51 +287,60 @@ def open_hub(name: str, columns: Columns) -> Tables:
         except Exception as error:  # each transport raises exceptions of its own
             reasons.append(type(error).__name__)
             continue
-        found = builder.config.data_files or {}
-        if columns.part not in found:
-            raise DippError("split", f"one of {', '.join(map(str, found))} is needed, got {columns.part}")
-        places = [str(place) for place in found[columns.part]]
+        splits = builder.config.data_files or {}
+        if columns.part not in splits:
+            raise DippError("split", f"must be one of {', '.join(map(str, splits))}, got {columns.part}")
+        places = [str(place) for place in splits[columns.part]]
         if places and all(place.endswith(".parquet") for place in places):
-            # An address on the hub contains its commit, so that a later state of the dataset has another fingerprint.
+            # An address on the hub contains its commit, so a later revision of the dataset has another fingerprint.
             return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
         reasons.append("no Parquet files")
-    raise DippError("src", f"{name} is no file or folder here, nor to be had from the hub ({'; '.join(reasons)})")
+    raise DippError("src", f"must be a file, a folder or a dataset on the hub, got {name} ({'; '.join(reasons)})")
 
 
 def huggingface() -> Any:
-    """Return the module datasets, which is an optional dependency."""
+    """Return the module datasets, which is an optional dependency.
+
+    Raises:
+        DippError: The package is not installed.
+    """
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
-        raise DippError("src", "datasets is missing", 'in a checkout of dipp, pip install ".[data]"') from None
+        raise DippError("src", "needs the package datasets", 'in a checkout of dipp, pip install ".[data]"') from None
     datasets.disable_progress_bars()
     return datasets
 
 
 def parquet_files(place: str, columns: Columns, _: Path) -> Tables | None:
-    """A Parquet file, or a folder of them; of those, a split is what Hugging Face's `datasets` name after it."""
-    found = files_of(place, ".parquet")
-    if found and columns.split is not None:
+    """Open a Parquet file, or a folder of them. The files of a split are named after it, as `datasets` names them."""
+    paths = files_of(place, ".parquet")
+    if paths and columns.split is not None:
         named = re.compile(rf"{re.escape(columns.split)}(-\d+-of-\d+)?\.parquet")
-        found = [path for path in found if named.fullmatch(path.name)]
-        if not found:
+        paths = [path for path in paths if named.fullmatch(path.name)]
+        if not paths:
             columns.refuse_split(place)
-    return Tables.open(found, columns) if found else None
+    return Tables.open(paths, columns) if paths else None
 
 
 def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
-    """What is no file and no folder here is looked for on the hub."""
+    """Open a dataset on the hub, if the name is neither a file nor a folder here."""
     return None if Path(place).is_file() or Path(place).is_dir() else open_hub(place, columns)
 
 
 def cells_of(values: Any, part: str | None) -> list[Any]:
-    """Return the values of a column; of structs, one part of them if that is named."""
-    found: list[Any] = (values if part is None else pc.struct_field(values, part)).to_pylist()
-    return found
+    """Return the values of an Arrow column as a list.
+
+    Args:
+        values: The column.
+        part: For structs, the field to return; None returns whole values.
+    """
+    cells: list[Any] = (values if part is None else pc.struct_field(values, part)).to_pylist()
+    return cells
 
 
 def _record(position: int, value: Any, label: Label) -> Record:
-    """The record of a table's row, with its problem if the value or the label cannot be used."""
+    """Return the record of a table's row, with a problem if the value or the label cannot be used."""
     content = value.get("bytes") if isinstance(value, dict) else value
     if not content:
         return Record(position, None, label, "there are no bytes")

@@ -235,7 +235,7 @@ def test_datasets_are_signed_by_their_manifest(dataset: Path, key: Path, run: Co
         try:
             code, _, err = run("verify", dataset, "--key", public)
             assert code == 1
-            assert "checksum is wrong" in err
+            assert "checksum" in err
         finally:
             shard.write_bytes(before)
     finally:

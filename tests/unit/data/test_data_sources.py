@@ -608,5 +608,5 @@ def test_no_source(kind: str, tmp_path: Path) -> None:
             (place / "state.json").write_text(json.dumps({}))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with refused("src", "unpack it first" if kind == "zip" else ""):
+    with refused("src", remedy="unpack it first" if kind == "zip" else ""):
         open_source(str(place), Columns(), scratch)
