@@ -1,4 +1,4 @@
-"""Whole datasets on one machine: from the command to training data; killed, resumed, cheated on, out of room."""
+"""Whole datasets on one machine, from the command to training data: also killed, resumed, forged, without space."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from helpers.datasets import (
 from helpers.opened import order_of_events
 from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
+from helpers.refusals import refused
 from helpers.runs import charged_once, start, wait_for
 from PIL import Image
 from rich.console import Console
@@ -76,20 +77,20 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Forty pictures in two classes, and five files that are not pictures."""
-    place = save_folder(tmp_path / "private-source", 40)
-    cat = place / "cat"
+    source = save_folder(tmp_path / "private-source", 40)
+    cat = source / "cat"
     (cat / "zero.png").write_bytes(b"")
     (cat / "cut.png").write_bytes((cat / "secret-name-00002.png").read_bytes()[:60])
     (cat / "text.png").write_text("not a picture")
     first, *others = map(Image.fromarray, pixels(3))
     first.save(cat / "frames.png", format="PNG", save_all=True, append_images=others)
-    # A header that claims 1,600 megapixels, and nothing behind it.
+    # The header claims 1,600 megapixels, and nothing follows.
     Image.new("1", (1, 1)).save(cat / "bomb.png")
     content = bytearray((cat / "bomb.png").read_bytes())
     content[16:24] = struct.pack(">2I", 40_000, 40_000)
     content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
     (cat / "bomb.png").write_bytes(content)
-    return place
+    return source
 
 
 def options(model: Path, *more: object) -> tuple[object, ...]:
@@ -97,7 +98,7 @@ def options(model: Path, *more: object) -> tuple[object, ...]:
 
 
 def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
-    """Bad pictures are skipped and told; all others are released once, with their labels and nothing else."""
+    """Bad pictures are skipped and reported; all others are released once, with their labels and nothing else."""
     target = tmp_path / "out"
     code, out, err = run("privatize", folder, target, *options(model, "--json"))
     assert code == 3, err
@@ -140,7 +141,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     loader = torch.utils.data.DataLoader(data, batch_size=7, shuffle=True)
     assert sum(len(labels) for _, labels in loader) == 40
     streamed = [picture for picture, _ in data.stream()]
-    assert all((one == two[0]).all() for one, two in zip(streamed, data, strict=True))
+    assert all((picture == item[0]).all() for picture, item in zip(streamed, data, strict=True))
     assert (pickle.loads(pickle.dumps(data))[3][0] == data[3][0]).all()  # noqa: S301 - made here
     assert [label for _, label in data[18:22]] == [0, 0, 1, 1]
     assert data[30:10] == []
@@ -160,7 +161,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
 
 
 def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch has a limit of pixels, and not of pictures only, as in encoding."""
+    """A batch has a limit of pixels, and not only of pictures, in decoding as in encoding."""
     source = save_table(tmp_path / "s.parquet", 12)
     privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
     sizes: list[int] = []
@@ -177,14 +178,14 @@ def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, m
     def fresh() -> dipp.Pictures:
         return dipp.load(tmp_path / "out", model)
 
-    for found in (fresh()[:], list(fresh()), list(fresh().stream())):
-        for (one, _), (two, _) in zip(found, expected, strict=True):
-            assert (one.int() - two.int()).abs().max() <= 1, "rounding alone may differ from batch to batch"
+    for items in (fresh()[:], list(fresh()), list(fresh().stream())):
+        for (picture, _), (other, _) in zip(items, expected, strict=True):
+            assert (picture.int() - other.int()).abs().max() <= 1, "rounding alone may differ from batch to batch"
     assert sizes == [5, 5, 2] * 3
 
 
 def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
-    """At a high SNR what is loaded is near the source, picture by picture: ids name the randomness, gaps or not."""
+    """At a high SNR each loaded picture is near its source: ids select the randomness, with or without gaps."""
     source = save_table(tmp_path / "s.parquet", 30)
     codec = tiny_codec(model, DIFFC)
     privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices(shard_size=7))
@@ -197,7 +198,7 @@ def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
         assert np.abs(loaded[number][0].permute(1, 2, 0).numpy().astype(int) - state).max() <= 1
 
 
-def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_a_folder_becomes_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
     """A .dipp file has the good pictures, numbered without gaps, so that every decoder finds their randomness."""
     target = tmp_path / "out.dipp"
     code, out, err = run("privatize", folder, target, *options(model, "--json"))
@@ -222,8 +223,10 @@ def test_one_archive(folder: Path, model: Path, tmp_path: Path, run: Command) ->
     assert target.read_bytes() != before
 
 
-def test_overwriting_removes_nothing_in_vain(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
-    """Neither for a source that cannot be read, nor what is no release."""
+def test_overwriting_removes_no_other_files_and_nothing_for_a_bad_source(
+    folder: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
+    """A release stays if the new source cannot be read, and so do files that are no release."""
     good, empty = tmp_path / "out", tmp_path / "empty"
     assert run("privatize", folder, good, *options(model))[0] == 3
     before = {path.name: path.read_bytes() for path in good.iterdir()}
@@ -245,8 +248,8 @@ def test_overwriting_removes_nothing_in_vain(folder: Path, model: Path, tmp_path
     assert thesis.read_text() == "precious"
 
 
-def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
-    """The second is begun, overtakes the first and ends it; or ends in a line, where both make one file."""
+def test_two_concurrent_runs_make_one_release(model: Path, tmp_path: Path) -> None:
+    """The second run overtakes the first, which then ends; if both make one archive, the first raises."""
     source, codec, choices = save_table(tmp_path / "s.parquet", 60), tiny_codec(model), Choices(shard_size=20)
 
     class Overtaken(Local):
@@ -274,7 +277,7 @@ def test_two_runs_beside_each_other(model: Path, tmp_path: Path) -> None:
 def test_strict_stops_before_anything_is_charged(
     name: str, folder: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
-    """And leaves nothing behind, so that a source that was mended can be released."""
+    """The run leaves nothing behind, so that the repaired source can be released."""
     target = tmp_path / name
     code, _, err = run("privatize", folder, target, *options(model, "--strict"))
     assert code == 1
@@ -287,7 +290,7 @@ def test_strict_stops_before_anything_is_charged(
     assert code == 0, err
 
 
-def test_without_an_odometer_strict_leaves_nothing_either(
+def test_strict_leaves_nothing_behind_without_an_odometer(
     folder: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
     target = tmp_path / "out"
@@ -315,8 +318,8 @@ def test_a_run_that_published_nothing_says_so(model: Path, tmp_path: Path, run: 
 
 
 @pytest.mark.parametrize("name", ["out", "out.dipp"])
-def test_a_release_of_no_picture_is_none(name: str, model: Path, tmp_path: Path, run: Command) -> None:
-    """The reasons are told, and the command can be given again once the source is mended."""
+def test_a_source_without_good_pictures_is_not_released(name: str, model: Path, tmp_path: Path, run: Command) -> None:
+    """The reasons are printed, and the command can be repeated once the source is repaired."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "a.png").write_text("not a picture")
@@ -329,7 +332,7 @@ def test_a_release_of_no_picture_is_none(name: str, model: Path, tmp_path: Path,
     assert run("privatize", source, tmp_path / name, *options(model))[0] == 0
 
 
-def test_a_release_is_no_source(model: Path, tmp_path: Path, run: Command) -> None:
+def test_a_release_is_refused_as_a_source(model: Path, tmp_path: Path, run: Command) -> None:
     source = save_table(tmp_path / "s.parquet", 2)
     for made in (tmp_path / "out", tmp_path / "out.dipp"):
         privatize(str(source), made, tiny_codec(model), str(model), Local(1), Choices())
@@ -365,7 +368,7 @@ def test_12_the_seed_of_a_dataset_is_drawn_before_a_picture_is_read(
 
 
 def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, run: Command) -> None:
-    """A run that was begun with a seed goes on with or without it, and still says so."""
+    """A run that was begun with a given seed can be resumed with or without it, and still says that it was given."""
     source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
     codec, seed = tiny_codec(model), bytes(range(16))
 
@@ -398,13 +401,12 @@ def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: P
         with pytest.raises(DippError, match="unfinished run with another beacon"):
             privatize(str(source), target, codec, str(model), Local(1), dataclasses.replace(same, beacon=other))
     privatize(str(source), target, codec, str(model), Local(1), same)
-    found = {Shard.read(path).release for path in Store(target).shards()}
-    (release,) = found
+    (release,) = {Shard.read(path).release for path in Store(target).shards()}
     assert release.beacon is not None
     assert release.seed == beacon.mixed_with(release.beacon.own).seed
     _, out, _ = run("info", target, "--verify")
     assert "which follows from round 7 of a public beacon and 16 bytes drawn by the encoder" in out
-    # A manifest alone is not believed.
+    # The manifest is checked against the shards.
     manifest = json.loads((target / "manifest.json").read_text())
     (target / "manifest.json").write_text(json.dumps({**manifest, "seed": "00" * 16}))
     code, _, err = run("info", target)
@@ -413,7 +415,7 @@ def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: P
 
 
 def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> None:
-    """Another source, budget, shard size, label choice or seed is refused; the same goes on with the same seed."""
+    """Another source, budget, shard size, label choice or seed is refused; the same choices keep the seed."""
     source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
     codec, other = tiny_codec(model), tiny_codec(model, DIFFC)
 
@@ -454,7 +456,7 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
 
 
 def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: Path) -> None:
-    """With --overwrite too: it may be a run of the same command, which must not release a picture twice."""
+    """--overwrite is refused, too: the same command may have begun the run, and must not release a picture twice."""
     source, target = save_table(tmp_path / "s.parquet", 20), tmp_path / "out"
     codec, choices = tiny_codec(model), Choices(shard_size=10)
 
@@ -472,15 +474,15 @@ def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: 
     for wrong in spoilt + [{key: record[key] for key in record if key != name} for name in record]:
         (target / RUN / RUN_FILE).write_text(json.dumps(wrong))
         for overwrite in (False, True):
-            with pytest.raises(DippError, match=r"run\.json is damaged"):
+            with refused("dst", "run.json"):
                 privatize(str(source), target, codec, str(model), Local(1), choices, Conduct(overwrite=overwrite))
     shutil.rmtree(target / RUN)
     again = privatize(str(source), target, codec, str(model), Local(1), choices, Conduct(overwrite=True))
     assert again.encoded == 20
 
 
-def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Path, tmp_path: Path) -> None:
-    """Its shards stay when the run is killed, for the next to go on; if nobody does, they are a second encoding."""
+def test_the_shards_of_a_single_file_are_readable_by_their_owner_alone(model: Path, tmp_path: Path) -> None:
+    """They stay when the run is killed, so that it can be resumed; if it is not, they are a second encoding."""
     source = save_table(tmp_path / "s.parquet", 4)
 
     class Stopping(Local):
@@ -499,10 +501,10 @@ def test_what_a_single_file_is_put_together_from_is_its_owner_s_alone(model: Pat
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
 
 
-def test_a_picture_is_not_skipped_for_want_of_memory(
+def test_a_lack_of_memory_ends_the_run_and_skips_no_picture(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run ends, and goes on when there is some."""
+    """The run can be resumed when there is enough memory."""
     source, target, codec = save_folder(tmp_path / "pictures", 4), tmp_path / "out", tiny_codec(model)
     with monkeypatch.context() as patch:
         patch.setattr(Image, "open", mock.Mock(side_effect=MemoryError))
@@ -513,7 +515,7 @@ def test_a_picture_is_not_skipped_for_want_of_memory(
 
 
 def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:
-    """A shard answers for all of its positions, or is not written."""
+    """A shard covers all of its positions, or is not written."""
 
     class Shrunk(Tables):
         def read(self, start: int, stop: int) -> Iterator[Record]:
@@ -535,9 +537,9 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
 def test_the_engines_agree_up_to_private_randomness(
     light_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a code that draws none, a pool of processes gives the same columns and payloads as this process.
+    """With a code without private draws, a pool of processes gives the same columns and payloads as this process.
 
-    Each on one thread: how many there are may decide the order of the network's sums.
+    Each process has one thread, because the number of threads may change the order of the network's sums.
     """
     monkeypatch.setattr(engines, "cores", lambda: 2)
     source = save_table(tmp_path / "s.parquet", 60)
@@ -556,12 +558,12 @@ def test_the_engines_agree_up_to_private_randomness(
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for the processes of others")
 def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_path: Path) -> None:
-    """SIGKILL to a worker, and then to the run: all pictures are released once, and were charged before."""
+    """A worker and then the run get SIGKILL: all pictures are released once, and were charged before."""
     count, target, gate = 24 * SHARD_SIZE, tmp_path / "out", tmp_path / "go on"
     source = save_table(tmp_path / "s.parquet", count)
     watch = Publications(Store(target))
     with start(light_model, source, target, 2, 20, gate, counted=True) as process:
-        # More than the four that the pool has in hand: so the run has heard of one, and knows that it gets on.
+        # Wait for more than the four shards that the pool works on, so that the run has received an answer.
         wait_for(watch, 5, process)
         charged_once(count)
         # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
@@ -580,7 +582,7 @@ def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_
 
 
 def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
-    """The limit on the size of files stands for the disk: the run ends in one line, what was published stays."""
+    """A limit on the size of files simulates a full disk: the run raises, and published shards stay."""
     source, target = save_table(tmp_path / "s.parquet", 40), tmp_path / "out"
     size = 2800  # between the run's own files and a shard
     codec, choices = tiny_codec(light_model), Choices(shard_size=40)
@@ -616,7 +618,9 @@ def two_releases(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "harm", ["flip", "missing", "more", "other run", "manifest ε", "manifest count", "manifest coding", "twice"]
 )
-def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: Command) -> None:
+def test_verify_refuses_damaged_and_forged_releases(
+    harm: str, two_releases: Path, tmp_path: Path, run: Command
+) -> None:
     for name in ("out", "other"):
         shutil.copytree(two_releases / name, tmp_path / name)
     target = tmp_path / "out"
@@ -666,8 +670,10 @@ def test_verify_finds_harm(harm: str, two_releases: Path, tmp_path: Path, run: C
         (("--label-column", "x"), "label-column"),
     ],
 )
-def test_bad_options(arguments: tuple[object, ...], word: str, model: Path, tmp_path: Path, run: Command) -> None:
-    """One line that names the option, and nothing left behind."""
+def test_bad_options_are_refused(
+    arguments: tuple[object, ...], word: str, model: Path, tmp_path: Path, run: Command
+) -> None:
+    """The error is one line that names the option, and nothing is left behind."""
     source = save_table(tmp_path / "s.parquet", 5)
     if word == "split":
         source = tmp_path / "saved"
@@ -685,7 +691,7 @@ PAGE = (DOCS / "release-a-dataset.md").read_text()
 def test_the_worked_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The commands and the code of the docs, on pictures of two classes that a certificate of ε = 4 leaves apart."""
+    """The commands and the code of the docs run on two classes of pictures that ε = 4 still tells apart."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(embedded.FOLDER, "MODEL")
     generator = np.random.default_rng(0)
@@ -708,8 +714,8 @@ def test_the_worked_example_runs(
     assert names["accuracy"] > 0.9
 
 
-def test_the_bar(caplog: pytest.LogCaptureFixture) -> None:
-    """Images, images a second, bits per pixel, time left; what was encoded ahead of a shard is not counted twice."""
+def test_the_bar_shows_images_speed_and_bits_per_pixel(caplog: pytest.LogCaptureFixture) -> None:
+    """Images that are encoded before their shard is published are not counted twice."""
     caplog.set_level("INFO", "dipp")
     screen = io.StringIO()
     bar, ticks = Bar(Console(file=screen, force_terminal=True, width=140)), itertools.count()

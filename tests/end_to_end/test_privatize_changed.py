@@ -1,4 +1,4 @@
-"""A source that changes during a run: no picture is released twice under one charge, and none uncharged."""
+"""If a source changes during a run, no picture is released twice under one charge, and none uncharged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def replace(source: Path) -> None:
 
 
 def exchange(source: Path) -> None:
-    """Put another file of the same size and time in the place of one."""
+    """Replace a file by another file of the same size and time."""
     Image.fromarray(pixels(9)[8]).save(source / "new", format="BMP")
     os.utime(source / "new", EARLY)
     (source / "new").rename(source / "1.bmp")
@@ -62,7 +62,7 @@ CHANGES: dict[str, Change] = {"swap": swap, "replace": replace, "exchange": exch
 
 
 class Changing(Local):
-    """Changes the source once the first shard is out."""
+    """An engine that changes the source when the first shard is published."""
 
     def __init__(self, source: Path, change: Change) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Changing(Local):
 
 
 class Stopping(Local):
-    """Is interrupted once the first shard is out."""
+    """An engine that is interrupted when the first shard is published."""
 
     def run(self, *arguments: Any) -> Iterator[Any]:
         yield next(iter(super().run(*arguments)))
@@ -85,7 +85,7 @@ class Stopping(Local):
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Files of one size and time."""
+    """Files of equal size and time."""
     folder = tmp_path / "source"
     folder.mkdir()
     for number, picture in enumerate(pixels(COUNT)):
@@ -110,17 +110,17 @@ def release(source: Path, model: Path, codec: Codec, engine: Any, **conduct: Any
 
 
 def released(source: Path) -> tuple[list[int], list[str]]:
-    """The numbers of the released pictures, and why others were skipped."""
+    """Return the numbers of the released pictures, and why others were skipped."""
     shards = [Shard.read(path) for path in Store(source.parent / "out").shards()]
     numbers = [number for shard in shards for number in shard.ids.tolist()]
-    return numbers, [one.reason for shard in shards for one in shard.skipped]
+    return numbers, [skipped.reason for shard in shards for skipped in shard.skipped]
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_during_a_run_ends_it(
     change: str, source: Path, light_model: Path, codec: Codec, meter: Meter | None
 ) -> None:
-    """And it is finished without what has changed, if that is said; what was charged stays charged, once."""
+    """With --skip-changed it finishes without the changed pictures; each picture stays charged once."""
     watch = Publications(Store(source.parent / "out"))
     with refused("src", "1.bmp", "was changed after the run began", remedy="--skip-changed"):
         release(source, light_model, codec, Changing(source, CHANGES[change]), meter=meter)
@@ -133,12 +133,12 @@ def test_a_change_during_a_run_ends_it(
     assert released(source) == ([0, 2, 3, 4], [CHANGED])
     assert [name for _, _, name in summary.skipped] == ["1.bmp"]
     if meter is not None:
-        assert {one.releases for one in Odometer.open().pictures(100)} == {1}
+        assert {picture.releases for picture in Odometer.open().pictures(100)} == {1}
         assert Odometer.open().count() == COUNT
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_between_two_runs_is_found(
+def test_a_change_before_a_run_is_resumed_ends_it(
     change: str, source: Path, light_model: Path, codec: Codec, meter: Meter | None
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
@@ -152,10 +152,10 @@ def test_a_change_between_two_runs_is_found(
 
 
 @pytest.mark.parametrize("change", [swap, touch, lambda source: (source / "1.bmp").chmod(0o600)])
-def test_what_is_restored_is_released(
+def test_restored_files_are_released(
     change: Change, source: Path, light_model: Path, codec: Codec, meter: Meter | None
 ) -> None:
-    """A file counts as changed by its state alone; whether it is what it was, its content says."""
+    """The state of a file shows that it was changed; its content shows that it was restored."""
     with pytest.raises(DippError, match="changed after the run began"):
         release(source, light_model, codec, Changing(source, change), meter=meter)
     if change is swap:
@@ -166,12 +166,12 @@ def test_what_is_restored_is_released(
 
 
 def test_a_change_before_anything_is_charged_leaves_nothing(source: Path, light_model: Path, codec: Codec) -> None:
-    """Between the listing and the survey; the same command then begins anew."""
+    """A file changes between listing and survey; the same command then begins a new run."""
 
     class Late(Meter):
-        def mark(self, found: Any) -> bytes:
+        def mark(self, known: Any) -> bytes:
             touch(source)
-            return super().mark(found)
+            return super().mark(known)
 
     with pytest.raises(DippError, match="changed after the run began"):
         release(source, light_model, codec, Local(1), meter=Late())
@@ -180,7 +180,9 @@ def test_a_change_before_anything_is_charged_leaves_nothing(source: Path, light_
     assert release(source, light_model, codec, Local(1), meter=Meter()).encoded == COUNT
 
 
-def test_a_file_without_gaps_is_not_finished_without_a_picture(source: Path, light_model: Path, codec: Codec) -> None:
+def test_a_single_archive_is_not_finished_without_a_changed_picture(
+    source: Path, light_model: Path, codec: Codec
+) -> None:
     target = source.parent / "out.dipp"
 
     def run(engine: Any, **conduct: Any) -> Summary:
@@ -196,8 +198,8 @@ def test_a_file_without_gaps_is_not_finished_without_a_picture(source: Path, lig
     assert run(Local(1)).encoded == COUNT
 
 
-def test_a_table_that_changes_is_left_out(light_model: Path, tmp_path: Path, codec: Codec) -> None:
-    """Every row of it: rows may have moved."""
+def test_all_rows_of_a_table_that_changes_are_left_out(light_model: Path, tmp_path: Path, codec: Codec) -> None:
+    """Rows may have moved, so none is read."""
     (tmp_path / "source").mkdir()
     for name in ("a", "b"):
         save_table(tmp_path / "source" / f"{name}.parquet", 3)
@@ -210,7 +212,7 @@ def test_a_table_that_changes_is_left_out(light_model: Path, tmp_path: Path, cod
     assert released(tmp_path / "source") == ([0, 1, 2], [CHANGED] * 3)
 
 
-def test_a_run_is_finished_with_its_own_source_alone(source: Path, light_model: Path, codec: Codec) -> None:
+def test_a_run_cannot_be_finished_with_another_source(source: Path, light_model: Path, codec: Codec) -> None:
     with pytest.raises(KeyboardInterrupt):
         release(source, light_model, codec, Stopping())
     source.rename(source.parent / "other")
@@ -218,7 +220,7 @@ def test_a_run_is_finished_with_its_own_source_alone(source: Path, light_model: 
         release(source.parent / "other", light_model, codec, Local(1), skip_changed=True)
 
 
-def test_the_command_finishes_without_what_has_changed(
+def test_the_command_finishes_without_changed_pictures(
     source: Path, light_model: Path, codec: Codec, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: codec)

@@ -1,4 +1,4 @@
-"""Killed at every touch of the disk, one after the other, and repeated: no picture is released twice, none is lost."""
+"""A run is killed at every write to the disk, and repeated: no picture is released twice, and none is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_folder_of_shards(codec: Codec, light_model: Path, tmp_path: Path, killer: Killer) -> None:
+def test_a_killed_run_of_shards_is_completed_by_the_same_command(
+    codec: Codec, light_model: Path, tmp_path: Path, killer: Killer
+) -> None:
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     finished = deaths = 0
     for touches in range(1000):
@@ -67,7 +69,9 @@ def test_a_folder_of_shards(codec: Codec, light_model: Path, tmp_path: Path, kil
     assert finished > 1, "it was never killed between the manifest and the end"
 
 
-def test_one_archive(codec: Codec, light_model: Path, tmp_path: Path, killer: Killer) -> None:
+def test_a_killed_run_of_one_archive_is_completed_by_the_same_command(
+    codec: Codec, light_model: Path, tmp_path: Path, killer: Killer
+) -> None:
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     for touches in range(1000):
         folder = tmp_path / f"folder{touches}"
@@ -100,8 +104,10 @@ def test_one_archive(codec: Codec, light_model: Path, tmp_path: Path, killer: Ki
     assert touches > 30
 
 
-def test_overwriting(codec: Codec, light_model: Path, tmp_path: Path, killer: Killer) -> None:
-    """What the killed command has released of the new release stays, when the same command is given again."""
+def test_a_killed_overwriting_run_is_completed_by_the_same_command(
+    codec: Codec, light_model: Path, tmp_path: Path, killer: Killer
+) -> None:
+    """The new shards that the killed command has published stay when the command is repeated."""
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     gone_on = 0
     options = (codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))

@@ -1,4 +1,4 @@
-"""Whole datasets on a real Ray cluster of several nodes: a worker and a node die, and every image is released once."""
+"""A run on a real Ray cluster of several nodes: a worker and a node die, and every image is released once."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ COUNT = 30 * SHARD_SIZE
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head and two nodes on loopback, one actor each."""
-    here = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    """A cluster of a head and two nodes on the loopback interface, with one actor each."""
+    folders = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", here)
+        patch.setenv("PYTHONPATH", folders)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_worker_niceness", "0")  # what runs beside the tests must not starve its workers
         options = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
@@ -59,7 +59,7 @@ def cluster() -> Iterator[Any]:
 
 
 def actors(node: Any) -> list[int]:
-    """Processes of a node that hold the model."""
+    """Return the processes of a node that hold the model."""
     raylet = node.all_processes["raylet"][0].process.pid
     return [pid for pid in children(raylet) if b"MapWorker" in command_of(pid)]
 
@@ -71,10 +71,10 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
-def test_a_worker_and_a_node_die(
+def test_every_image_is_released_once_if_a_worker_and_a_node_die(
     cluster: Any, light_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All images are released once: none lost, none twice. The run is held until both are dead."""
+    """The run is held until both are dead."""
     source, target, gate = save_table(tmp_path / "s.parquet", COUNT), tmp_path / "out", tmp_path / "go on"
     watch, killed, failures = Publications(Store(target)), list[str](), list[BaseException]()
     over = threading.Event()
@@ -119,8 +119,8 @@ def test_a_worker_and_a_node_die(
     check_release(target, COUNT)
 
 
-def test_ray_gives_what_this_process_gives(cluster: Any, light_model: Path, tmp_path: Path) -> None:
-    """The same columns and payloads for the same public seed, by a code that draws no private randomness."""
+def test_ray_and_this_process_write_equal_shards(cluster: Any, light_model: Path, tmp_path: Path) -> None:
+    """The columns and payloads are equal for the same public seed, with a code without private draws."""
     source = save_table(tmp_path / "s.parquet", 60)
     codec, choices = tiny_codec(light_model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
     engines: dict[str, Engine] = {"one": Local(1), "two": Ray(address=cluster.address)}

@@ -1,4 +1,4 @@
-"""`dipp info --verify` on files whose numbers were rewritten, with every checksum and every claim made to fit."""
+"""`dipp info --verify` refuses files with rewritten numbers, even if every checksum and every claim fits them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 def rewritten(
     made: Path, to: Path, change: Callable[[Any], dict[str, Any]], code: Code | None = None
 ) -> tuple[float, float]:
-    """Write the file again with other numbers in its steps, or another code; ε before and after."""
+    """Write the file again with other numbers in its steps, or another code; return ε before and after."""
     source = dipp.open(made)
     shapes = [source.geometry(image) for image in range(len(source))]
     rows = [source.image_indices(image) for image in range(len(source))]
@@ -46,7 +46,7 @@ def rewritten(
 
 
 def with_steps(release: Release, change: Callable[[Any], dict[str, Any]], code: Code | None = None) -> Release:
-    """The release with other numbers in its steps, or another code."""
+    """Return the release with other numbers in its steps, or another code."""
     steps = tuple(dataclasses.replace(step, **change(step)) for step in release.plan.steps)
     coding = release.plan.coding
     plan = Plan(Coding(coding.channel, code or coding.code), steps, release.plan.separate)
@@ -64,7 +64,7 @@ def restated(path: Path, change: Callable[[Release], Release]) -> None:
 
 
 def faint(step: Any) -> dict[str, Any]:
-    """A tilt that claims next to nothing; decoding does not need it."""
+    """Return a tilt that claims almost no ε; decoding does not need it."""
     return {"tilt": float(np.float32(step.tilt / 800))}
 
 
@@ -99,7 +99,7 @@ def test_an_honest_file_is_consistent(
     ],
     ids=["half the tilt", "a little of the tilt", "tilt and clip", "the gain of a step"],
 )
-def test_a_smaller_stated_epsilon_is_found_out(
+def test_verify_refuses_a_smaller_stated_epsilon(
     preset: str,
     epsilon: float,
     change: Callable[[Any], dict[str, Any]],
@@ -108,7 +108,7 @@ def test_a_smaller_stated_epsilon_is_found_out(
     tmp_path: Path,
     run: Command,
 ) -> None:
-    """Each of these files decodes to the same picture as the honest one, and its own numbers fit each other."""
+    """Each of these files decodes to the same picture as the honest file, and its own numbers fit each other."""
     made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
     own = ("--model", model if preset == "paper" else embedded.FOLDER)
     run("encode", pictures / "0.png", "-o", made, *own, "--epsilon", epsilon, "--preset", preset)
@@ -123,7 +123,7 @@ def test_a_smaller_stated_epsilon_is_found_out(
     assert err.count("\n") == 1
 
 
-def test_another_alpha_is_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_verify_refuses_another_alpha(pictures: Path, tmp_path: Path, run: Command) -> None:
     """Decoding the flat code does not use α, by which ε is multiplied."""
     made, forged, large = (tmp_path / name for name in ("one.dipp", "forged.dipp", "large.png"))
     with Image.open(pictures / "0.png") as picture:
@@ -139,14 +139,14 @@ def test_another_alpha_is_found_out(pictures: Path, tmp_path: Path, run: Command
 
 
 def as_flat(release: Release) -> Release:
-    """A release of step-limited PPR that calls itself one of the flat code; sizes, gains and indices fit."""
+    """Return a release of step-limited PPR that claims to use the flat code; sizes, gains and indices fit."""
     steps = tuple(dataclasses.replace(step, exponent_units=0) for step in release.plan.steps)
     plan = Plan(Coding(release.plan.channel, Flat()), steps, release.plan.separate)
     return dataclasses.replace(release, plan=plan)
 
 
-def test_another_code_is_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:
-    """Decoding does not ask which code has searched, and the flat code has half the ε for the same tilt."""
+def test_verify_refuses_another_code(pictures: Path, tmp_path: Path, run: Command) -> None:
+    """Decoding does not depend on the code that searched, and the flat code has half the ε for the same tilt."""
     made, forged, large = (tmp_path / name for name in ("one.dipp", "forged.dipp", "large.png"))
     with Image.open(pictures / "0.png") as picture:
         picture.resize((64, 64)).save(large)
@@ -161,8 +161,8 @@ def test_another_code_is_found_out(pictures: Path, tmp_path: Path, run: Command)
     assert err.startswith("dipp: indices: are too often small for the flat code")
 
 
-def test_another_code_is_found_out_in_a_dataset(pictures: Path, tmp_path: Path, run: Command) -> None:
-    """The indices of all shards are looked at."""
+def test_verify_refuses_another_code_in_a_dataset(pictures: Path, tmp_path: Path, run: Command) -> None:
+    """The indices of all shards are checked."""
     target, options = (
         tmp_path / "release",
         ("--preset", "swift", "--epsilon", 16, "--bpp", 0.2, "--shard-size", 2, "--workers", 1),
@@ -181,10 +181,10 @@ def test_another_code_is_found_out_in_a_dataset(pictures: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("preset", ["swift", "paper"])
-def test_channels_that_are_called_pixels_are_found_out(
+def test_verify_refuses_channels_that_are_called_pixels(
     preset: str, model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """A pixel of one channel is touched less often than one of three; no decoder takes such a file."""
+    """A pixel of one channel is touched less often than a pixel of three; no decoder accepts such a file."""
     made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
     own = ("--model", model if preset == "paper" else embedded.FOLDER)
     run("encode", pictures / "0.png", "-o", made, *own, "--epsilon", 16, "--preset", preset)
@@ -197,7 +197,7 @@ def test_channels_that_are_called_pixels_are_found_out(
     assert (code, err) == (1, "dipp: channels: are 1 in the file, and its model has 3; do not trust the file\n")
 
 
-def test_tilts_that_differ_from_step_to_step_are_found_out(pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_verify_refuses_tilts_that_differ_from_step_to_step(pictures: Path, tmp_path: Path, run: Command) -> None:
     made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
     run("encode", pictures / "0.png", "-o", made, "--epsilon", 4)
     last = dipp.open(made).release.plan.steps[-1]
@@ -207,7 +207,7 @@ def test_tilts_that_differ_from_step_to_step_are_found_out(pictures: Path, tmp_p
     assert err.startswith("dipp: plan: has steps of different tilts")
 
 
-def test_the_model_that_ships_is_always_compared(pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_verify_always_compares_with_the_model_that_ships(pictures: Path, tmp_path: Path, run: Command) -> None:
     made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
     run("encode", pictures / "0.png", "-o", made, "--epsilon", 2)
     code, out, err = run("info", made, "--verify", "--json")
@@ -222,10 +222,10 @@ def test_the_model_that_ships_is_always_compared(pictures: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("kind", ["file", "dataset"])
-def test_what_info_refuses_is_neither_signed_nor_verified(
+def test_files_that_info_refuses_are_neither_signed_nor_verified(
     kind: str, pictures: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ε = 4 is restated as 0.006, and a signer with a modified dipp has signed that."""
+    """A file of ε = 4 states 0.006, and a signer with a modified dipp has signed it."""
     keys.make(tmp_path / "me")
     target = tmp_path / ("a.dipp" if kind == "file" else "release")
     if kind == "file":
@@ -252,8 +252,10 @@ def test_what_info_refuses_is_neither_signed_nor_verified(
     assert run("verify", target, "--key", tmp_path / "me.pub") == (1, "", refusal)
 
 
-def test_what_cannot_be_compared_is_another_answer(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """Neither verified nor refuted: an exit code of its own, null in JSON, and no signature."""
+def test_files_of_an_unknown_model_are_neither_verified_nor_refuted(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
+    """The answer is an exit code of its own, null in JSON, and no signature."""
     made, key = tmp_path / "one.dipp", tmp_path / "me"
     keys.make(key)
     run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4)
@@ -297,7 +299,7 @@ def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path
     assert err.startswith("dipp: calibration: has no residuals of sensing")
 
 
-def test_a_dataset_is_compared_as_well(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_verify_compares_a_dataset_with_its_model(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     code, _, err = run("privatize", pictures, tmp_path / "release", "--model", model, "--epsilon", 4)
     assert code == 0, err
     code, out, err = run("info", tmp_path / "release", "--verify", "--model", model)

@@ -263,7 +263,8 @@ def _checked(folder: Path, lists: Iterable[Path], device: str) -> Iterator[str]:
     position = 0
     for path in lists:
         listing = Listing.read(path)
-        taken = sorted(entry.position for entry in (*listing.pictures, *listing.skipped))
+        entries: tuple[Listed | Skipped, ...] = (*listing.pictures, *listing.skipped)
+        taken = sorted(entry.position for entry in entries)
         if listing.first != position or taken != list(range(position, position + listing.positions)):
             raise DippError(path.name, "has positions that do not follow those before")
         position += listing.positions

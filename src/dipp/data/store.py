@@ -1,24 +1,27 @@
 """The store: shards are published exactly once and whole, even if processes or machines fail.
 
-    DST/shard-000000.parquet …   published shards, each the one release of its positions of the source
-    DST/shard-000000.json …      the same of a redaction: lists of the pictures that were published
+    DST/shard-000000.parquet …   published shards, each the only release of its positions of the source
+    DST/shard-000000.json …      the same of a redaction: lists of the published pictures
     DST/pictures/                redacted pictures and their records
     DST/manifest.json            written last: a store that has it is finished
     DST/.run/                    while a run lasts: its public seed and options, listings, unpublished attempts
 
-**One release of each image.** Shard k answers for positions k·S … (k + 1)·S − 1 of the source, and no other shard does.
-An attempt at shard k writes a file without a name (`files.draft`), syncs it, gives it a name of its own in
-`.run/attempts-TOKEN/`, and publishes it by link(2) from there to the shard's name. A link is made whole or not at all,
-and never replaces another file: of any number of attempts (retries, workers thought dead, a second run beside the
-first) one is published, and the others are deleted, never released. Which one is decided by the clock, and not by what
-they hold. An attempt that was not published has told nothing to anybody, so it costs no ε; it vanishes with its
-process, and its folder is removed at the end.
+**Claim.** Each image is released at most once.
+
+Shard k covers positions k·S … (k + 1)·S − 1 of the source, and no other shard does. An attempt at shard k writes a file
+without a name (`files.draft`), syncs it, gives it a name of its own in `.run/attempts-TOKEN/`, and publishes it by
+link(2) from there to the shard's name. A link is made whole or not at all, and never replaces another file: of any
+number of attempts (retries, workers thought dead, a second run beside the first) one is published, and the others are
+deleted, never released. Which attempt is published depends on the clock, and not on its content. An attempt that was
+not published has told nothing to anybody, so it costs no ε; it vanishes with its process, and its folder is removed at
+the end.
 
 To overwrite, `.run` is renamed before a shard is removed: a worker that still runs for the old release finds its folder
-gone, and can no longer link a shard or the manifest. So no two releases mix.
+gone, and can no longer link a shard or the manifest. So two releases never mix.
 
-All this needs a file system that all workers share, with hard links and atomic, exclusive link and rename, such as
-every local one of Linux or macOS, and NFS. One without hard links is refused at the start, before an image is read.
+**Assumption.** All workers share a file system with hard links and with atomic, exclusive link and rename, such as
+every local file system of Linux or macOS, and NFS. A file system without hard links is refused at the start, before an
+image is read.
 """
 
 from __future__ import annotations
@@ -40,30 +43,42 @@ from dipp import files
 from dipp.errors import DippError
 
 MANIFEST = "manifest.json"
+"""Name of the manifest."""
 PAPERS = ("README.md", "croissant.json", "deployment.yaml")
-"""What `dipp.papers` writes into a release: card, metadata, and a draft for a registry."""
+"""Files that `dipp.papers` writes into a release: card, metadata, and a draft for a registry."""
 ATTESTATION = "attestation.json"
-"""What `dipp.attest` writes into a release."""
+"""File that `dipp.attest` writes into a release."""
 FORMAT, REDACTED = "dipp dataset", "dipp redacted dataset"
+"""Formats of a manifest: of encoded and of redacted pictures."""
 RUN = ".run"
+"""Name of a run's own folder, and first part of the name of a folder that is being removed."""
 RUN_FILE = "run.json"
+"""Name of the record of a run."""
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 """Errors of link(2) on file systems without hard links."""
 SHARD = re.compile(r"shard-\d{6,}\.(parquet|json)")
+"""Names of shards."""
 PICTURES = "pictures"
-"""Folder of the redacted pictures of a release, which belongs to it alone."""
-ENDED = ("dst", "the run was ended or overwritten by another")
+"""Folder of the redacted pictures of a release, which belongs to the release alone."""
+ENDED = ("dst", "was ended or overwritten by another run")
+"""Argument, problem and remedy of the error about a run that was ended from outside."""
 RELEASED_TWICE = "a second release of the same images adds its ε to that of the first"
+"""What a second release costs, in words."""
 
 
 def shard_name(number: int, suffix: str = ".parquet") -> str:
-    """File name of a shard."""
+    """Return the file name of a shard.
+
+    Args:
+        number: Number of the shard, from 0.
+        suffix: Ending of the name; .parquet by default.
+    """
     return f"shard-{number:06d}{suffix}"
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of shards, of a release that is finished or under way."""
+    """A folder of shards, of a finished release or of a run."""
 
     folder: Path
     suffix: str = ".parquet"
@@ -71,7 +86,7 @@ class Store:
 
     @property
     def run_folder(self) -> Path:
-        """Folder of what a run keeps and does not release."""
+        """Folder of files that a run keeps and does not release."""
         return self.folder / RUN
 
     @property
@@ -80,74 +95,97 @@ class Store:
         return (self.folder / MANIFEST).is_file()
 
     def prepare(self, *, private: bool = False) -> None:
-        """Make the folder for a run; a finished release, shards without a run and other files are each refused.
+        """Make the folder for a run.
 
-        If `private`, its shards are not to be released themselves, and are for their owner only.
+        Args:
+            private: Whether the shards are not released themselves, so that the folder is for its owner only. False by
+                default.
+
+        Raises:
+            DippError: The folder holds a finished release, shards without a run, or other files, or cannot be made.
         """
         if self.finished:
             with contextlib.suppress(OSError):
                 self._forget()  # remains of a run that was killed while it cleaned up
-            raise DippError("dst", f"{self.folder} is finished", f"{RELEASED_TWICE}: --overwrite starts another")
+            raise DippError("dst", f"is finished: {self.folder}", f"{RELEASED_TWICE}: --overwrite starts another")
         if self.folder.exists() and not self.folder.is_dir():
-            raise DippError("dst", f"{self.folder} is not a folder")
+            raise DippError("dst", f"must be a folder, got {self.folder}")
         if self.folder.is_dir() and not (self.run_folder / RUN_FILE).is_file():
             others = [path.name for path in self.folder.iterdir() if not path.name.startswith(RUN)]
             if any(map(SHARD.fullmatch, others)):
                 raise DippError(
-                    "dst", f"{self.folder} holds shards of no run", f"{RELEASED_TWICE}: --overwrite starts one"
+                    "dst", f"has shards without a run: {self.folder}", f"{RELEASED_TWICE}: --overwrite starts one"
                 )
             if others:
-                raise DippError("dst", f"{self.folder} holds other files", "give a new folder")
+                raise DippError("dst", f"has other files: {self.folder}", "give a new folder")
         try:
             self.folder.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
             # For the owner only: it will hold unpublished attempts and the names of files.
             self.run_folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise DippError("dst", f"{self.folder} cannot be made ({error.strerror})") from None
+            raise DippError("dst", f"cannot be made at {self.folder} ({error.strerror})") from None
 
     def begin(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Start a run with these facts, or join the run that is there: return its facts, with its token."""
+        """Start a run, or join the run that has begun here.
+
+        Args:
+            facts: The record of the run.
+
+        Returns:
+            The record of the run that is under way, with its token.
+
+        Raises:
+            DippError: The folder cannot be written, has no hard links, or was overwritten by another run.
+        """
         token = secrets.token_hex(8)
         attempts = self._attempts(token)
         mine = json.dumps({**facts, "token": token}, indent=1).encode()
         try:
             attempts.mkdir()
             publish(attempts, self.run_folder / RUN_FILE, lambda file: file.write(mine))
-            found = self.begun()
-            if found is None:
+            record = self.begun()
+            if record is None:
                 raise FileNotFoundError
-            if found["token"] != token:
+            if record["token"] != token:
                 attempts.rmdir()
         except FileNotFoundError:
             raise DippError(*ENDED) from None
         except OSError as error:
-            linkless = error.errno in NO_LINKS
-            why = "has no hard links, choose another disk" if linkless else f"cannot be written ({error.strerror})"
-            raise DippError("dst", f"{self.folder} {why}") from None
-        return found
+            if error.errno in NO_LINKS:
+                raise DippError("dst", f"has no hard links: {self.folder}", "choose another disk") from None
+            raise DippError("dst", f"cannot be written at {self.folder} ({error.strerror})") from None
+        return record
 
     def begun(self) -> dict[str, Any] | None:
-        """The facts of a run that was begun and is not finished; None if there is none."""
+        """Return the record of a run that has begun and is not finished; None if there is no such run.
+
+        Raises:
+            DippError: The record is damaged.
+        """
         try:
-            found: dict[str, Any] = json.loads((self.run_folder / RUN_FILE).read_text())
-            if not re.fullmatch("[0-9a-f]+", found["token"]):
+            record: dict[str, Any] = json.loads((self.run_folder / RUN_FILE).read_text())
+            if not re.fullmatch("[0-9a-f]+", record["token"]):
                 raise self.damaged()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise self.damaged() from None
-        return None if self.finished else found
+        return None if self.finished else record
 
     def damaged(self) -> DippError:
-        """What is said where the record of a run cannot be read: only who removes it may mean another run."""
+        """Return the error about a damaged record of a run: the user must decide to start another run."""
         return DippError(
             "dst",
-            f"{self.run_folder / RUN_FILE} is damaged, so its run cannot go on",
+            f"has a damaged record, so its run cannot go on: {self.run_folder / RUN_FILE}",
             f"remove {self.run_folder}, then --overwrite starts another ({RELEASED_TWICE})",
         )
 
     def overwrite(self) -> None:
-        """Remove a release and everything of its run, and nothing else."""
+        """Remove a release and all files of its run, and nothing else.
+
+        Raises:
+            DippError: The folder has the manifest of something else, is not a folder, or cannot be changed.
+        """
         if self.finished:
             manifest_of(self.folder)  # raises, so that the manifest of something else is never removed
         try:
@@ -161,23 +199,23 @@ class Store:
                 (self.folder / PICTURES).rename(self.folder / f"{RUN}-{secrets.token_hex(8)}")
                 self._forget()
         except NotADirectoryError:
-            raise DippError("dst", f"{self.folder} is not a folder") from None
+            raise DippError("dst", f"must be a folder, got {self.folder}") from None
         except OSError as error:
-            raise DippError("dst", f"{self.folder} cannot be overwritten ({error.strerror})") from None
+            raise DippError("dst", f"cannot be overwritten at {self.folder} ({error.strerror})") from None
 
     def abandon(self) -> None:
-        """Give up a run that has published nothing, and leave nothing behind; one that has published stays."""
+        """Remove a run that has published nothing. A run that has published something stays."""
         if not self.has_published:
             self._forget()
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
     def stop(self) -> None:
-        """End a run for good: from here on nobody can publish a shard of it, and no command goes on with it."""
+        """End a run for good: from now on nobody can publish a shard of it, and no command resumes it."""
         self._forget()
 
     def _attempts(self, token: str) -> Path:
-        """Folder of the unpublished attempts of the run with this token."""
+        """Return the folder of the unpublished attempts of a run."""
         return self.run_folder / f"attempts-{token}"
 
     def _forget(self) -> None:
@@ -189,11 +227,11 @@ class Store:
             shutil.rmtree(dead, ignore_errors=True)
 
     def shards(self) -> list[Path]:
-        """Paths of the published shards, in the order of their numbers."""
+        """Return the paths of the published shards, in the order of their numbers."""
         if not self.folder.is_dir():
             return []
-        found = (path for path in self.folder.iterdir() if SHARD.fullmatch(path.name))
-        return sorted(found, key=lambda path: (len(path.name), path.name))
+        paths = (path for path in self.folder.iterdir() if SHARD.fullmatch(path.name))
+        return sorted(paths, key=lambda path: (len(path.name), path.name))
 
     @property
     def has_published(self) -> bool:
@@ -201,49 +239,81 @@ class Store:
         return bool(self.shards()) or (self.folder / PICTURES).exists()
 
     def shard(self, number: int) -> Path:
-        """Where a shard is published."""
+        """Return the path of a shard, whether it is published or not.
+
+        Args:
+            number: Number of the shard.
+        """
         return self.folder / shard_name(number, self.suffix)
 
     def published(self, number: int) -> bool:
-        """Whether a shard is published."""
+        """Return whether a shard is published.
+
+        Args:
+            number: Number of the shard.
+        """
         return self.shard(number).exists()
 
     def publish(self, token: str, number: int, write: Callable[[BinaryIO], object]) -> None:
-        """Publish a shard, unless another attempt has done so; `write` writes its content."""
+        """Publish a shard, unless another attempt has done so.
+
+        Args:
+            token: Token of the run.
+            number: Number of the shard.
+            write: Function that writes the content into an open file.
+
+        Raises:
+            DippError: The run was ended, or the file cannot be written.
+        """
         self._publish(token, self.shard(number), write)
 
     def publish_picture(self, token: str, name: str, content: bytes) -> bytes:
-        """Publish a file among the redacted pictures, unless another attempt has done so; return what was published.
+        """Publish a file among the redacted pictures, unless another attempt has done so.
 
         Args:
             token: Token of the run.
             name: Path of the file below the folder of pictures.
-            content: What the file is to hold.
-        """
-        place = self.folder / PICTURES / name
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            self._publish(token, place, lambda file: file.write(content))
-            return place.read_bytes()
-        except OSError as error:
-            raise DippError("dst", f"{name} cannot be written ({error.strerror})", "see what is there") from None
+            content: Content of the file.
 
-    def _publish(self, token: str, place: Path, write: Callable[[BinaryIO], object]) -> None:
+        Returns:
+            The content of the published file, which may be that of another attempt.
+
+        Raises:
+            DippError: The run was ended, or the file cannot be written.
+        """
+        path = self.folder / PICTURES / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._publish(token, path, lambda file: file.write(content))
+            return path.read_bytes()
+        except OSError as error:
+            problem = f"cannot be written, for {name} ({error.strerror})"
+            raise DippError("dst", problem, "look for another file of this name") from None
+
+    def _publish(self, token: str, path: Path, write: Callable[[BinaryIO], object]) -> None:
         """Publish a file, unless another attempt has done so; `write` writes its content."""
         try:
-            publish(self._attempts(token), place, write)
+            publish(self._attempts(token), path, write)
         except FileNotFoundError:
-            if not place.exists():
+            if not path.exists():
                 raise DippError(*ENDED) from None
         except OSError as error:
             raise DippError(
                 "dst",
-                f"{place.name} cannot be written ({error.strerror})",
-                "what was published is safe, run the same command again to go on",
+                f"cannot be written, for {path.name} ({error.strerror})",
+                "published shards are safe, run the same command again to go on",
             ) from None
 
     def finish(self, token: str, manifest: dict[str, Any]) -> None:
-        """Publish the manifest, then remove the run's folder."""
+        """Publish the manifest, then remove the run's folder.
+
+        Args:
+            token: Token of the run.
+            manifest: The manifest.
+
+        Raises:
+            DippError: The run was ended, or the manifest cannot be written.
+        """
         text = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
         try:
             publish(self._attempts(token), self.folder / MANIFEST, lambda file: file.write(text))
@@ -252,22 +322,33 @@ class Store:
                 raise DippError(*ENDED) from None
         except OSError as error:
             raise DippError(
-                "dst", f"{MANIFEST} cannot be written ({error.strerror})", "run the command again"
+                "dst", f"cannot be written, for {MANIFEST} ({error.strerror})", "run the command again"
             ) from None
         if self._attempts(token).is_dir():  # otherwise it belongs to another run by now
             self._forget()
 
     def publish_whole(self, token: str, place: Path, content: bytes) -> None:
-        """Publish everything as one file outside of the store, then remove the store."""
+        """Publish everything as one file outside of the store, then remove the store.
+
+        Args:
+            token: Token of the run.
+            place: Path of the file.
+            content: Content of the file.
+
+        Raises:
+            DippError: The run was ended, the file cannot be written, or another run has made it meanwhile.
+        """
         try:
             publish(self._attempts(token), place, lambda file: file.write(content))
         except FileNotFoundError:
             if not place.is_file():
                 raise DippError(*ENDED) from None
         except OSError as error:
-            raise DippError("dst", f"{place} cannot be written ({error.strerror})", "run the command again") from None
+            raise DippError(
+                "dst", f"cannot be written, for {place} ({error.strerror})", "run the command again"
+            ) from None
         if place.read_bytes() != content:
-            raise DippError("dst", f"{place} was made by another run meanwhile", "nothing of this one was released")
+            raise DippError("dst", f"was made by another run meanwhile: {place}", "nothing of this run was released")
         self.remove()
 
     def remove(self) -> None:
@@ -276,19 +357,32 @@ class Store:
 
 
 def publish(attempts: Path, place: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file whole and durably, and link it to `place` unless that exists, as the module's text explains."""
+    """Write a file whole and durably, and link it to a path unless that exists; the module's docstring says why.
+
+    Args:
+        attempts: Folder of the run's unpublished attempts.
+        place: The path.
+        write: Function that writes the content into an open file.
+
+    Raises:
+        OSError: The file cannot be written or linked; FileNotFoundError if the run was ended.
+    """
     with files.draft(attempts) as made:
         with made.place.open("wb") as file:
             write(file)
         made.finish()
-        # By a name in the folder of this run, and not at once: where the folder is gone, the run is over.
+        # The file first gets a name in the folder of this run: if that folder is gone, the run has ended.
         with made.named() as attempt, contextlib.suppress(FileExistsError):
             os.link(attempt, place)
     sync(place.parent)
 
 
 def sync(folder: Path) -> None:
-    """Write the names in a folder to disk."""
+    """Write the names in a folder to disk.
+
+    Args:
+        folder: The folder.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -297,55 +391,85 @@ def sync(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hex SHA-256 of a file."""
+    """Return the hex SHA-256 of a file.
+
+    Args:
+        path: The file.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished release of encoded pictures; any other is refused."""
-    found = manifest_of(folder)
-    if found["format"] == REDACTED:
+    """Return the manifest of a finished release of encoded pictures.
+
+    Args:
+        folder: The release.
+
+    Raises:
+        DippError: The manifest is missing, damaged or newer, or the release has redacted pictures.
+    """
+    manifest = manifest_of(folder)
+    if manifest["format"] == REDACTED:
         raise DippError(
             str(folder),
-            f"its pictures are ordinary files in {folder / PICTURES}, with nothing to decode",
+            f"has ordinary files in {folder / PICTURES}, and nothing to decode",
             f"open them with any program, and check them by dipp check {folder}",
         )
-    return found
+    return manifest
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished release; refused if it is missing, damaged or of a newer version."""
+    """Return the manifest of a finished release.
+
+    Args:
+        folder: The release.
+
+    Raises:
+        DippError: The manifest is missing, damaged, or of a newer version.
+    """
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if (
-            not isinstance(found, dict)
-            or found["format"] not in (FORMAT, REDACTED)
-            or not isinstance(found["version"], int)
+            not isinstance(manifest, dict)
+            or manifest["format"] not in (FORMAT, REDACTED)
+            or not isinstance(manifest["version"], int)
         ):
-            raise DippError(str(folder), f"{MANIFEST} is not one of dipp's")
+            raise DippError(str(folder), f"has a {MANIFEST} that dipp did not write")
     except FileNotFoundError:
-        hint = "the run is not finished: run the same command again" if (folder / RUN).exists() else "no dataset"
-        raise DippError(str(folder), f"there is no {MANIFEST}", hint) from None
+        unfinished = "the run is not finished: run the same command again"
+        remedy = unfinished if (folder / RUN).exists() else "name the folder of a dataset"
+        raise DippError(str(folder), f"has no {MANIFEST}", remedy) from None
     except (OSError, ValueError, KeyError, RecursionError) as error:
         if isinstance(error, DippError):
             raise
-        raise DippError(str(folder), f"{MANIFEST} cannot be read", "get it again") from None
-    if found["version"] > 1:
-        raise DippError(str(folder), f"written by a newer dipp (manifest {found['version']})", "upgrade")
-    return found
+        raise DippError(str(folder), f"has a {MANIFEST} that cannot be read", "get it again") from None
+    if manifest["version"] > 1:
+        raise DippError(str(folder), f"was written by a newer dipp (manifest {manifest['version']})", "upgrade dipp")
+    return manifest
 
 
 def remains(folder: Path) -> list[str]:
-    """Remains in a finished release of a run that was killed at its very end; they contain names of source files."""
+    """Return the names of what a killed run has left in a finished release; it contains names of source files.
+
+    Args:
+        folder: The release.
+    """
     return sorted(path.name for path in folder.iterdir() if path.name == RUN or path.name.startswith(f"{RUN}-"))
 
 
 def shard_entries(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and facts of the shards in a manifest; a name that is no shard's, such as a path, is refused."""
+    """Yield the name and the facts of each shard in a manifest.
+
+    Args:
+        manifest: The manifest.
+
+    Raises:
+        DippError: A name is not that of a shard, but a path for example.
+    """
     shards: Iterable[dict[str, Any]] = manifest["shards"]
     for entry in shards:
         name = entry["name"]
         if not isinstance(name, str) or not SHARD.fullmatch(name):
-            raise DippError(MANIFEST, f"{name!r} is no name of a shard")
+            raise DippError(MANIFEST, f"has an invalid name of a shard, {name!r}")
         yield name, entry

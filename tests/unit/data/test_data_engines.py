@@ -1,4 +1,4 @@
-"""Engines: what is lost is asked for again, as long as something comes back; each shard is answered once."""
+"""Engines repeat lost shards as long as something comes back, and yield each shard once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dipp.errors import MiscomputedError
 
 
 def contents(shard: int) -> Contents:
-    """What a shard of one position holds."""
+    """Return the contents of a shard of one position."""
     return Contents("s", 1, "", 0, shard, 1, (Skipped(shard, "0 bytes"),), 0, None, 0, 0)
 
 
@@ -30,7 +30,7 @@ class RayError(Exception):
 
 
 class FakeRay:
-    """A cluster that answers a number of shards of each pipeline, and then gives up."""
+    """A cluster that answers some shards of each pipeline, and then gives up."""
 
     exceptions = SimpleNamespace(RayError=RayError)
 
@@ -70,22 +70,22 @@ def run(monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, shards: range) -> Ite
     return Ray().run(worker, shards, lambda _: None)
 
 
-def test_a_pipeline_that_ray_gives_up_is_made_anew_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_that_ray_gives_up_is_repeated_for_the_remaining_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeRay([2, 1, 3])
-    assert sorted(found.first for found in run(monkeypatch, cluster, range(6))) == [0, 1, 2, 3, 4, 5]
+    assert sorted(shard.first for shard in run(monkeypatch, cluster, range(6))) == [0, 1, 2, 3, 4, 5]
     assert cluster.asked == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1, 2]]
 
 
-def test_ray_is_given_up_where_nothing_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_ends_if_a_pipeline_of_ray_answers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeRay([2, 0])
-    met = run(monkeypatch, cluster, range(5))
-    assert [next(met), next(met)] == [contents(4), contents(3)]
+    answers = run(monkeypatch, cluster, range(5))
+    assert [next(answers), next(answers)] == [contents(4), contents(3)]
     with refused("engine", remedy="published"):
-        next(met)
+        next(answers)
     assert cluster.asked == [[0, 1, 2, 3, 4], [0, 1, 2]]
 
 
-def test_an_error_that_is_one_clear_line_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dipp_error_of_an_actor_is_raised_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeRay(itertools.repeat(1), error=("src", "cat.png: 0 bytes"))
     with refused("src", "cat.png"):
         list(run(monkeypatch, cluster, range(3)))
@@ -93,7 +93,7 @@ def test_an_error_that_is_one_clear_line_is_not_tried_again(monkeypatch: pytest.
 
 
 class FakePool:
-    """Processes; in every round one dies at the moment when another answers."""
+    """A pool of processes in which one dies in every round, at the moment when another answers."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.calls = 0
@@ -117,19 +117,19 @@ class FakePool:
         pass
 
 
-def test_what_came_back_counts_where_a_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round in which a shard was answered is one that gets on, however the answers are looked at."""
+def test_an_answer_counts_if_another_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round that answered a shard is repeated for the others, in whichever order the futures are handled."""
     monkeypatch.setattr(engines, "ProcessPoolExecutor", FakePool)
     worker: Any = SimpleNamespace(job=None)
-    met = Local(2).run(worker, range(9), lambda _: None)
-    answered = [next(met).first for _ in range(8)]
+    answers = Local(2).run(worker, range(9), lambda _: None)
+    answered = [next(answers).first for _ in range(8)]
     assert sorted(answered) == [1, 2, 3, 4, 5, 6, 7, 8]
     with refused("workers", "anything"):
-        next(met)  # the last one is alone, and dies again
+        next(answers)  # the process of the last shard is alone, and dies again
 
 
-def test_a_mismatch_is_not_tried_again_where_a_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool that is broken is started again; not so if a shard of it was computed wrongly."""
+def test_a_mismatch_is_not_repeated_if_a_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken pool is started again, but not if one of its shards was computed wrongly."""
 
     class Wrong(FakePool):
         def submit(self, *arguments: Any) -> Future[Any]:
@@ -141,6 +141,6 @@ def test_a_mismatch_is_not_tried_again_where_a_process_dies_at_the_same_time(mon
 
     worker: Any = SimpleNamespace(job=None)
     monkeypatch.setattr(engines, "ProcessPoolExecutor", Wrong)
-    for _ in range(20):  # futures are met in the order of their addresses
+    for _ in range(20):  # futures are handled in the order of their addresses, which varies
         with pytest.raises(MiscomputedError):
             list(Local(2).run(worker, range(4), lambda _: None))

@@ -1,4 +1,4 @@
-"""Pickles of CIFAR: those of either Python are read, and no file reaches NumPy's own reconstruction."""
+"""Pickles of CIFAR from either Python are read, and no file reaches NumPy's own reconstruction."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ COUNT = 20
 
 
 def short(text: str) -> bytes:
-    """SHORT_BINSTRING: a text as Python 2 pickles it."""
+    """Return a text as Python 2 pickles it (SHORT_BINSTRING)."""
     return b"U" + bytes([len(text)]) + text.encode()
 
 
 def array_of_python_2(rows: np.ndarray[Any, Any], flags: int = 0, code: str = "u1", content: bytes = b"") -> bytes:
-    """An array as cPickle of Python 2 wrote it, instruction by instruction."""
+    """Return an array as cPickle of Python 2 wrote it, instruction by instruction."""
     content = content or rows.tobytes()
     shape = b"".join(b"M" + struct.pack("<H", size) for size in rows.shape)
     dtype = b"cnumpy\ndtype\n" + short(code) + b"K\x00K\x01\x87R"
@@ -35,7 +35,7 @@ def array_of_python_2(rows: np.ndarray[Any, Any], flags: int = 0, code: str = "u
 
 
 def of_python_2(rows: np.ndarray[Any, Any], labels: dict[str, list[int]], **options: Any) -> bytes:
-    """A batch in protocol 2, as the archives of CIFAR hold it."""
+    """Return a batch in protocol 2, as the archives of CIFAR hold it."""
     content = b"\x80\x02}q\x01(" + short("batch_label") + short("training batch 1 of 5")
     for name, values in labels.items():
         content += short(name) + b"]q\x02(" + b"".join(b"K" + bytes([value]) for value in values) + b"e"
@@ -45,7 +45,7 @@ def of_python_2(rows: np.ndarray[Any, Any], labels: dict[str, list[int]], **opti
 
 
 def meta_of_python_2(key: str, names: list[str]) -> bytes:
-    """Class names in protocol 0, which is text."""
+    """Return class names in protocol 0, which is text."""
     listed = "".join(f"S'{name}'\np{number}\na" for number, name in enumerate(names, 9))
     return f"(dp1\nS'{key}'\np2\n(lp3\n{listed}sS'num_vis'\np4\nI3072\ns.".encode()
 
@@ -75,12 +75,12 @@ def test_the_archives_of_either_python_are_read(kind: cifar.Kind, protocol: Any,
     else:
         batch = pickle.dumps({b"data": rows, **{name.encode(): v for name, v in all_labels.items()}}, protocol)
         meta = pickle.dumps({kind.names: names}, protocol)
-    place = save(tmp_path / "cifar", kind, batch, meta)
-    source = open_source(str(place), Columns(split="test"), tmp_path)
+    path = save(tmp_path / "cifar", kind, batch, meta)
+    source = open_source(str(path), Columns(split="test"), tmp_path)
     assert source.labels == Labels(names=tuple(names))
-    found = list(source.read(0, COUNT))
-    assert [record.label for record in found] == labels
-    for record, row in zip(found, rows, strict=True):
+    records = list(source.read(0, COUNT))
+    assert [record.label for record in records] == labels
+    for record, row in zip(records, rows, strict=True):
         assert (record.content == row.reshape(3, 32, 32).transpose(1, 2, 0)).all()
 
 
@@ -100,7 +100,7 @@ except DippError as error:
 
 
 def malicious() -> dict[str, bytes]:
-    """Files that name nothing but NumPy, or nothing at all, and would harm an unpickler."""
+    """Return files that would harm an unpickler, although they name only NumPy or nothing at all."""
     rows, labels = rows_and_labels()
     pointers = np.full((2, 384), 0x41414141, np.uint64)
     whole = of_python_2(rows, {"labels": labels})
@@ -123,12 +123,12 @@ def malicious() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", malicious())
 def test_a_malicious_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    """In a process of its own, with 2 GiB of memory: NumPy's own reconstruction ends it by a segmentation fault."""
+    """The test runs in its own process with 2 GiB of memory, which NumPy's reconstruction would crash."""
     path = tmp_path / "data_batch_1"
     path.write_bytes(malicious()[name])
     done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     assert done.stderr == ""
-    if name == "code":  # a call is a record that nobody looks at, and calls nothing
+    if name == "code":  # a call becomes a record that nothing uses, and nothing is called
         assert done.stdout == ""
     else:
         assert done.stdout == "src has a file data_batch_1 that is not of CIFAR-10\n"
@@ -136,7 +136,7 @@ def test_a_malicious_file_is_refused_in_one_line(name: str, tmp_path: Path) -> N
 
 
 def test_labels_without_a_dimension_are_refused(tmp_path: Path) -> None:
-    """They came out as a number, and ended in a TypeError."""
+    """An array without a dimension becomes a plain number, which is no list of labels."""
     path = tmp_path / "data_batch_1"
     rows = np.zeros((1, 3 * cifar.SIDE**2), np.uint8)
     path.write_bytes(pickle.dumps({b"data": rows, b"labels": np.array(7)}, protocol=2))
@@ -144,10 +144,10 @@ def test_labels_without_a_dimension_are_refused(tmp_path: Path) -> None:
         cifar.read(path)
 
 
-def test_a_file_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "data_batch_1"
     with path.open("wb") as file:
-        file.truncate(pickles.MAX_BYTES + 1)  # takes no room on the disk
+        file.truncate(pickles.MAX_BYTES + 1)  # a sparse file, which takes no space on the disk
     with refused("src", "CIFAR-10"):
         cifar.read(path)
     rows = np.zeros((200, 3 * cifar.SIDE**2), np.uint8)

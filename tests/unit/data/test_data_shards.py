@@ -1,4 +1,4 @@
-"""Shards: what is written comes back, describes itself, opens in `datasets`; a lying or damaged one is refused."""
+"""Shards are read back as written, describe themselves and open in `datasets`; forged or damaged shards are refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SIDES = [(8, 8), (8, 8), (8, 16), (16, 8), (8, 8)]
 
 @pytest.mark.parametrize("coding", [SHARP, PAPER, DIFFC])
 @pytest.mark.parametrize("index_bits", [6, 16])
-def test_what_is_written_comes_back(coding: Coding, index_bits: int, tmp_path: Path) -> None:
+def test_shards_are_read_back_as_written(coding: Coding, index_bits: int, tmp_path: Path) -> None:
     source = public(coding, index_bits)
     made = images(source, SIDES, first=10)
     gone = [Skipped(12 + 3, "0 bytes")]
@@ -86,7 +86,7 @@ def test_what_is_written_comes_back(coding: Coding, index_bits: int, tmp_path: P
     assert (whole.image_indices(3) == made[3].indices).all()
 
 
-def test_a_shard_without_images(tmp_path: Path) -> None:
+def test_a_shard_without_images_is_valid(tmp_path: Path) -> None:
     path = save(tmp_path / "s.parquet", public(), [], positions=2, skipped=[Skipped(0, "a"), Skipped(1, "b")])
     shard = Shard.read(path)
     assert len(shard) == 0
@@ -94,7 +94,7 @@ def test_a_shard_without_images(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 22), st.integers(1, 9), st.randoms())
-def test_payloads_are_whole_bytes(chunk: int, bits: int, count: int, random: Any) -> None:
+def test_payloads_are_filled_up_to_whole_bytes(chunk: int, bits: int, count: int, random: Any) -> None:
     steps = tuple(Step(start, start - 1, 0.5, chunk, bits) for start in (9, 8, 7))
     form = Release(Plan(SHARP, steps), MODEL, SEED, 3).layout(of_pixels(64))
     rows = np.array([[random.randrange(1 << bits) for _ in range(form.indices)] for _ in range(count)], np.int64)
@@ -108,8 +108,8 @@ def test_payloads_are_whole_bytes(chunk: int, bits: int, count: int, random: Any
         form.rows([payloads[0] + b"\0"])
 
 
-def test_datasets_reads_it_as_it_is(tmp_path: Path) -> None:
-    """Several shards with different metadata are one dataset, and classes have their names."""
+def test_datasets_reads_several_shards_as_one_dataset(tmp_path: Path) -> None:
+    """The shards have different metadata, and their classes keep their names."""
     source = public()
     made = images(source, SIDES)
     for number, part in enumerate((made[:2], made[2:])):
@@ -124,7 +124,7 @@ def test_datasets_reads_it_as_it_is(tmp_path: Path) -> None:
 
 
 def changed(path: Path, change: Callable[[dict[str, Any], dict[str, list[Any]]], None], **options: Any) -> Path:
-    """The shard with other facts or columns, written as a forger would."""
+    """Write a shard again with other facts or columns, as a forger would, and return its path."""
     table = pq.read_table(path)
     facts, columns = json.loads(table.schema.metadata[b"dipp"]), table.to_pydict()
     change(facts, columns)
@@ -155,15 +155,15 @@ LIES: dict[str, Callable[[dict[str, Any], dict[str, list[Any]]], None]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_refused(lie: str, tmp_path: Path) -> None:
+def test_a_forged_shard_is_refused(lie: str, tmp_path: Path) -> None:
     path = save(tmp_path / "s.parquet", public(), images(public(), SIDES))
     assert len(Shard.read(changed(path, lambda *_: None))) == len(SIDES), "the forger's way of writing is not the lie"
     with refused("forged.parquet"):
         Shard.read(changed(path, LIES[lie]))
 
 
-def test_nothing_is_unpacked_before_its_length_is_checked(tmp_path: Path) -> None:
-    """A payload of a few bytes that claims a picture of 2^30 pixels."""
+def test_payloads_are_not_unpacked_before_their_length_is_checked(tmp_path: Path) -> None:
+    """The payload of a few bytes claims a picture of 2^30 pixels."""
     path = save(tmp_path / "s.parquet", public(PAPER), images(public(PAPER), [(8, 8)] * 5))
 
     def enlarge(_: Any, columns: dict[str, list[Any]]) -> None:
@@ -189,7 +189,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip", "snappy", "brotli"])
 def test_a_compressed_file_costs_no_memory(compression: str, tmp_path: Path) -> None:
-    """192 megabytes in some ten thousand bytes, which pyarrow expands before the first row is there."""
+    """Ten thousand bytes hold 192 megabytes, which pyarrow would expand before the first row is there."""
     path, count, size = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5)), 24, 1 << 23
 
     def swell(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
@@ -207,8 +207,8 @@ def test_a_compressed_file_costs_no_memory(compression: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("field", [b"\x15\x02", b"\x15\x80\x01", b"\x14\x00", b"\x16\x00", b"\x55\x00", b""])
-def test_the_footer_must_say_uncompressed_in_so_many_words(field: bytes, tmp_path: Path) -> None:
-    """One row group of one column, whose compression is another, of another type, in another place or not there."""
+def test_a_footer_that_does_not_state_uncompressed_is_refused(field: bytes, tmp_path: Path) -> None:
+    """The field of the compression has another value, another type or another position, or is missing."""
     path = tmp_path / "x.parquet"
 
     def written(codec: bytes) -> Path:
@@ -222,7 +222,7 @@ def test_the_footer_must_say_uncompressed_in_so_many_words(field: bytes, tmp_pat
         require_uncompressed(written(field))
 
 
-def test_many_sizes_and_steps_are_not_worth_the_arithmetic(tmp_path: Path) -> None:
+def test_too_many_sizes_and_steps_for_the_file_are_refused(tmp_path: Path) -> None:
     steps = tuple(Step(2000 - at, 1999 - at, 0.0625, 1 << 20, 6, 0) for at in range(1024))
     source = Release(Plan(SHARP, steps), MODEL, SEED, 3)
     path, count = save(tmp_path / "s.parquet", source, images(source, [(8, 8)])), 2000
@@ -236,11 +236,11 @@ def test_many_sizes_and_steps_are_not_worth_the_arithmetic(tmp_path: Path) -> No
         Shard.read(changed(path, spread))
 
 
-def test_small_files_that_grow_are_refused(tmp_path: Path) -> None:
+def test_small_files_that_take_much_memory_are_refused(tmp_path: Path) -> None:
     path, count, size = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5)), 2000, 1 << 18
 
     def swell(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
-        """Many times the same payload, which a dictionary stores once."""
+        """Repeat the same payload many times, which a dictionary stores once."""
         facts.update(positions=count)
         columns.update(payload=[bytes(size)] * count, id=list(range(count)))
         columns.update({name: [8] * count for name in ("label", "width", "height")})
@@ -255,7 +255,7 @@ def test_small_files_that_grow_are_refused(tmp_path: Path) -> None:
         Shard.read(tmp_path / "x.parquet")
 
 
-def test_no_shard(tmp_path: Path) -> None:
+def test_files_that_are_no_shards_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"PAR1", b"PAR1" * 100):
         (tmp_path / "x.parquet").write_bytes(content)
         with refused("x.parquet"):
@@ -267,10 +267,10 @@ write(GOOD, public(), Labels(), images(public(), SIDES), 0, 5, [])
 
 
 def accepted(changes: list[tuple[int, int]]) -> bool:
-    """Whether a shard with these bytes is read: then its release and what it states are as they were."""
+    """Return whether a shard with these changed bytes is read. If it is, its statements must be unchanged."""
     content = bytearray(GOOD.getvalue())
-    for place, value in changes:
-        content[place] = value
+    for offset, value in changes:
+        content[offset] = value
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.parquet"
         path.write_bytes(content)
@@ -286,20 +286,20 @@ def accepted(changes: list[tuple[int, int]]) -> bool:
 
 @settings(max_examples=300, derandomize=True)  # a fault of pyarrow's own could end the whole test run
 @given(st.lists(st.tuples(st.integers(0, len(GOOD.getvalue()) - 1), st.integers(0, 255)), min_size=1, max_size=8))
-def test_damage_never_gets_past_a_clear_line(changes: list[tuple[int, int]]) -> None:
+def test_damaged_shards_are_refused_or_read_with_the_same_statements(changes: list[tuple[int, int]]) -> None:
     accepted(changes)
 
 
 def test_most_damage_is_refused() -> None:
-    """Every tenth byte is changed on its own."""
-    places = range(0, len(GOOD.getvalue()), 10)
-    found = sum(accepted([(place, GOOD.getvalue()[place] ^ 0x55)]) for place in places)
-    assert found < len(places) / 2
+    """In each trial, one byte in ten is changed alone."""
+    offsets = range(0, len(GOOD.getvalue()), 10)
+    read = sum(accepted([(offset, GOOD.getvalue()[offset] ^ 0x55)]) for offset in offsets)
+    assert read < len(offsets) / 2
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_the_manifest_has_the_worst_certificate(order: tuple[int, ...], tmp_path: Path) -> None:
-    """Images so small that the channels of a pixel share a chunk cost more ρ; one of them counts for all."""
+    """In tiny images, the channels of a pixel share a chunk and cost more ρ; one such image counts for the release."""
     source, sides = public(PAPER), [[(16, 16)] * 3, [(2, 2), (16, 16)], [(8, 8)]]
     store, at = Store(tmp_path), 0
     for number, which in enumerate(order):

@@ -1,4 +1,4 @@
-"""Sources: any range of any source is what a full reading has there; bad pictures are told, and do not end a run."""
+"""Sources: any range equals that part of a full reading; bad pictures get a problem, and do not end a run."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_every_picture_comes_once_with_its_label(source: Source, made: tuple[Pat
     assert not any(record.problem for record in records)
     assert source.labels == made[1]
     expected = pixels(COUNT, 32 if "cifar" in type(source).__name__.lower() else 8)
-    # A folder comes class by class; in all other sources the classes take turns.
+    # A folder is read class by class; in all other sources the classes alternate.
     order = sorted(range(COUNT), key=lambda i: i % 2) if made[0].name == "folder" else range(COUNT)
     for record, i in zip(records, order, strict=True):
         assert (decoded(record) == expected[i]).all()
@@ -148,7 +148,7 @@ def test_every_picture_comes_once_with_its_label(source: Source, made: tuple[Pat
 
 
 @given(data=st.data())
-def test_any_range_is_what_the_whole_has_there(source: Source, data: st.DataObject) -> None:
+def test_any_range_equals_that_part_of_a_full_reading(source: Source, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(source) - 1))
     stop = data.draw(st.integers(start, len(source)))
     part = list(source.read(start, stop))
@@ -159,7 +159,7 @@ def test_any_range_is_what_the_whole_has_there(source: Source, data: st.DataObje
         assert alone.label == record.label
 
 
-def test_a_source_travels_light_and_is_known_again(
+def test_a_source_pickles_to_few_bytes_and_keeps_its_fingerprint(
     source: Source, made: tuple[Path, Labels | None], tmp_path: Path
 ) -> None:
     assert len(pickle.dumps(source)) < 2000
@@ -170,7 +170,7 @@ def test_a_source_travels_light_and_is_known_again(
     assert source.name(3)
 
 
-def test_a_changed_source_is_another(tmp_path: Path) -> None:
+def test_a_changed_source_has_another_fingerprint(tmp_path: Path) -> None:
     folder, _ = make_folder(tmp_path)
     before = open_source(str(folder), Columns(), tmp_path).fingerprint
     (folder / "cat" / "another.png").write_bytes(png(pixels(1)[0]))
@@ -178,18 +178,18 @@ def test_a_changed_source_is_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_what_changes_while_a_run_lasts_is_not_read(kind: str, tmp_path: Path) -> None:
-    """Rows that have moved would be released twice: every picture of a file that was changed is told, and not read."""
+def test_files_that_change_during_a_run_are_not_read(kind: str, tmp_path: Path) -> None:
+    """Rows that have moved would be released twice, so every picture of a changed file gets a problem."""
     scratch, root = tmp_path / "scratch", tmp_path / "source"
     scratch.mkdir()
     root.mkdir()
-    place, _ = MAKERS[kind](root)
-    source = open_source(str(place), Columns(), scratch)
+    path, _ = MAKERS[kind](root)
+    source = open_source(str(path), Columns(), scratch)
     assert not any(record.problem for record in source.read(0, COUNT))
     holds = (".png", ".tar", ".parquet", ".arrow")
-    one = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
-    times = one.stat()
-    os.utime(one, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    file = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
+    times = file.stat()
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
     for opened in (source, pickle.loads(pickle.dumps(source))):  # noqa: S301 - made here
         records = list(opened.read(0, COUNT))
         assert [record.position for record in records] == list(range(COUNT))
@@ -199,26 +199,26 @@ def test_what_changes_while_a_run_lasts_is_not_read(kind: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_file_is_known_by_more_than_its_time(kind: str, tmp_path: Path) -> None:
-    """Not read: what is replaced with its size and time kept, in place or by another file. In the record, too."""
+def test_a_replaced_file_of_equal_size_and_time_is_not_read(kind: str, tmp_path: Path) -> None:
+    """This holds for content that is replaced in place or by another file, and for a restored source as well."""
     scratch, root = tmp_path / "scratch", tmp_path / "source"
     scratch.mkdir()
     root.mkdir()
-    place, _ = MAKERS[kind](root)
+    path, _ = MAKERS[kind](root)
     holds = (".png", ".tar", ".parquet", ".arrow")
-    one = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
+    file = max(path for path in root.rglob("*") if path.suffix in holds or path.name.startswith("data_batch_"))
     for by_rename in (False, True):
-        source = open_source(str(place), Columns(), scratch)
+        source = open_source(str(path), Columns(), scratch)
         again = restored(json.loads(json.dumps(recorded(source))))
         for opened in (source, again):
             assert not any(record.problem for record in opened.read(0, COUNT))
-        content, times = one.read_bytes(), one.stat()
-        copy = one.with_name(".copy")
-        (copy if by_rename else one).write_bytes(content)
-        os.utime(copy if by_rename else one, ns=(times.st_atime_ns, times.st_mtime_ns))
+        content, times = file.read_bytes(), file.stat()
+        copy = file.with_name(".copy")
+        (copy if by_rename else file).write_bytes(content)
+        os.utime(copy if by_rename else file, ns=(times.st_atime_ns, times.st_mtime_ns))
         if by_rename:
-            copy.rename(one)
-        assert open_source(str(place), Columns(), scratch).fingerprint == source.fingerprint
+            copy.rename(file)
+        assert open_source(str(path), Columns(), scratch).fingerprint == source.fingerprint
         for opened in (source, again):
             assert {record.problem for record in opened.read(0, COUNT)} >= {CHANGED}
 
@@ -234,7 +234,7 @@ def test_devices_are_compared_on_one_machine_only() -> None:
     assert not same(before, None, machine())
 
 
-def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
+def test_a_link_does_not_release_a_picture_twice(tmp_path: Path) -> None:
     folder, _ = make_folder(tmp_path)
     link, other = folder / "cat" / "link.png", folder / "again"
     link.symlink_to(next(path for path in (folder / "cat").iterdir()))
@@ -259,48 +259,48 @@ def test_links_do_not_double_a_picture(tmp_path: Path) -> None:
 
 
 def test_a_link_to_itself_is_skipped(tmp_path: Path) -> None:
-    """In the folder, in a class, or in a circle of two: it is told, and all others are read."""
+    """Links to themselves, or in a circle of two, get a problem, and all other pictures are read."""
     folder, _ = make_folder(tmp_path)
     loops = ("loop.png", "cat/loop", "cat/one", "cat/two")
     for name in loops[:2]:
         (folder / name).symlink_to(folder / name)
     (folder / "cat" / "one").symlink_to(folder / "cat" / "two")
     (folder / "cat" / "two").symlink_to(folder / "cat" / "one")
-    found = problems_of(folder, tmp_path)
-    assert set(found) == set(loops)
-    assert all(problem.startswith("no file (") for problem in found.values())
+    problems = problems_of(folder, tmp_path)
+    assert set(problems) == set(loops)
+    assert all(problem.startswith("no file (") for problem in problems.values())
     assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 4
 
 
 @pytest.mark.parametrize("target", [".", "dog/..", "..", "../.."])
 def test_a_link_back_to_the_source_is_skipped(tmp_path: Path, target: str) -> None:
-    """A folder of itself holds nothing new: it is told, and all others are read."""
+    """A link to a folder that contains it gets a problem, and all other pictures are read."""
     folder, _ = make_folder(tmp_path)
     (folder / "again").symlink_to(target)
     assert set(problems_of(folder, tmp_path)) == {"again"}
     assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 1
 
 
-def problems_of(place: Path, scratch: Path) -> dict[str, str]:
-    """What is wrong with each picture, by name; no two pictures have one."""
-    source = open_source(str(place), Columns(), scratch)
-    found = {source.name(record.position): record.problem for record in source.read(0, len(source))}
-    return {name: problem for name, problem in found.items() if problem}
+def problems_of(path: Path, scratch: Path) -> dict[str, str]:
+    """Return the problem of each bad picture, by its name."""
+    source = open_source(str(path), Columns(), scratch)
+    problems = {source.name(record.position): record.problem for record in source.read(0, len(source))}
+    return {name: problem for name, problem in problems.items() if problem}
 
 
-def test_hard_links_do_not_double_a_picture(tmp_path: Path) -> None:
+def test_a_hard_link_does_not_release_a_picture_twice(tmp_path: Path) -> None:
     folder, _ = make_folder(tmp_path)
     before = open_source(str(folder), Columns(), tmp_path).fingerprint
     first, second = sorted((folder / "cat").iterdir())[:2]
     (folder / "dog" / "again.png").hardlink_to(first)
     (folder / "dog" / "zzz.png").hardlink_to(second)
     assert problems_of(folder, tmp_path) == {"dog/again.png": AGAIN, "dog/zzz.png": AGAIN}
-    assert len(list(tmp_path.glob("listing-*"))) == 2, "one listing a source"
+    assert len(list(tmp_path.glob("listing-*"))) == 2, "one listing for each source"
     assert open_source(str(folder), Columns(), tmp_path).fingerprint != before
 
 
-def test_two_ways_to_a_file_elsewhere_do_not_double_it(tmp_path: Path) -> None:
-    """Neither path lies below the source, nor does either lead to the other."""
+def test_two_links_to_a_file_outside_do_not_release_it_twice(tmp_path: Path) -> None:
+    """The targets of both links are outside of the source."""
     folder, _ = make_folder(tmp_path)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -320,11 +320,13 @@ def test_two_ways_to_a_file_elsewhere_do_not_double_it(tmp_path: Path) -> None:
     ("kind", "pattern"),
     [("parquet", "*.parquet"), ("tars", "*.tar"), ("cifar", "*/data_batch_*"), ("saved", "train/*.arrow")],
 )
-def test_no_file_of_many_pictures_is_read_twice(kind: str, pattern: str, link: str, tmp_path: Path) -> None:
+def test_a_second_name_of_a_file_of_many_pictures_is_refused(
+    kind: str, pattern: str, link: str, tmp_path: Path
+) -> None:
     root = tmp_path / "source"
     root.mkdir()
-    place, _ = MAKERS[kind](root)
-    first, *others = sorted(place.glob(pattern))
+    path, _ = MAKERS[kind](root)
+    first, *others = sorted(path.glob(pattern))
     second = others[0] if kind == "cifar" else first.with_stem(f"{first.stem}-again")
     second.unlink(missing_ok=True)
     if link == "hard":
@@ -332,26 +334,26 @@ def test_no_file_of_many_pictures_is_read_twice(kind: str, pattern: str, link: s
     else:
         second.symlink_to(first)
     if kind == "saved":
-        state = place / "train" / "state.json"
+        state = path / "train" / "state.json"
         facts = json.loads(state.read_text())
         facts["_data_files"].append({"filename": second.name})
         state.write_text(json.dumps(facts))
     with refused("src", first.name, second.name, "one file"):
-        open_source(str(place), Columns(), tmp_path)
+        open_source(str(path), Columns(), tmp_path)
 
 
-def test_a_table_is_not_named_twice(tmp_path: Path) -> None:
-    place, _ = make_saved(tmp_path)
-    state = place / "train" / "state.json"
+def test_a_table_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    path, _ = make_saved(tmp_path)
+    state = path / "train" / "state.json"
     facts = json.loads(state.read_text())
     facts["_data_files"] *= 2
     state.write_text(json.dumps(facts))
     with refused("src", "named"):
-        open_source(str(place), Columns(), tmp_path)
+        open_source(str(path), Columns(), tmp_path)
 
 
 def test_a_member_that_was_appended_again_is_released_once(tmp_path: Path) -> None:
-    """In its tar; another tar may have a member of the same name, which is another picture."""
+    """A member of the same name in another tar is another picture."""
     folder, _ = make_tars(tmp_path)
     for number in (0, 1):
         with tarfile.open(folder / f"{number}.tar", "a") as tar:
@@ -360,9 +362,9 @@ def test_a_member_that_was_appended_again_is_released_once(tmp_path: Path) -> No
                 info = tarfile.TarInfo(name)
                 info.size = len(content)
                 tar.addfile(info, io.BytesIO(content))
-    found = problems_of(folder, tmp_path)
+    problems = problems_of(folder, tmp_path)
     names = ("set/sample-00003.png", "./set//sample-00004.png", "/set/sample-00005.png")
-    assert found == {f"0.tar: {name}": AGAIN for name in names}
+    assert problems == {f"0.tar: {name}": AGAIN for name in names}
     source = open_source(str(folder), Columns(), tmp_path)
     assert len(source) == COUNT + 8
     bad = [record for record in source.read(0, len(source)) if record.problem]
@@ -371,26 +373,26 @@ def test_a_member_that_was_appended_again_is_released_once(tmp_path: Path) -> No
 
 
 @given(st.lists(st.none() | st.tuples(st.integers(0, 2), st.integers(0, 3))))
-def test_the_register_names_all_but_the_first(known: list[tuple[int, int] | None]) -> None:
+def test_the_register_names_all_repetitions(known: list[tuple[int, int] | None]) -> None:
     register = Register()
-    for one in known:
-        register.add(one)
-    assert register.later() == [i for i, one in enumerate(known) if one is not None and one in known[:i]]
+    for identity in known:
+        register.add(identity)
+    assert register.later() == [i for i, identity in enumerate(known) if identity is not None and identity in known[:i]]
 
 
-def test_a_file_is_known_by_the_name_that_is_given(tmp_path: Path) -> None:
-    """And not by what a link leads to: the hub's cache, for one, has blobs without a suffix."""
-    place, labels = make_parquet_of_bytes(tmp_path)
-    place.rename(tmp_path / "blob")
-    place.symlink_to(tmp_path / "blob")
+def test_the_name_of_a_link_decides_its_format(tmp_path: Path) -> None:
+    """The target may have no suffix, as the blobs in the hub's cache."""
+    path, labels = make_parquet_of_bytes(tmp_path)
+    path.rename(tmp_path / "blob")
+    path.symlink_to(tmp_path / "blob")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "one.parquet").symlink_to(tmp_path / "blob")
-    for named in (place, tmp_path / "folder"):
+    for named in (path, tmp_path / "folder"):
         assert open_source(str(named), Columns(), tmp_path).labels == labels
 
 
-def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library finds the Parquet files of a name; here the name is a folder, because the hub is out of reach."""
+def test_the_parquet_files_of_a_hub_id_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub is out of reach in tests, so a folder takes the place of the dataset."""
     folder, labels = make_parquet(tmp_path)
     (folder / "part-0.parquet").rename(folder / "train-0.parquet")
     monkeypatch.chdir(tmp_path)
@@ -401,60 +403,60 @@ def test_a_hub_id_is_read_where_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
         open_hub(f"./{folder.name}", Columns(split="validation"))
 
 
-def test_splits(tmp_path: Path) -> None:
+def test_splits_of_saved_datasets_and_cifar_are_read(tmp_path: Path) -> None:
     saved, _ = make_saved(tmp_path)
     assert len(open_source(str(saved), Columns(split="test"), tmp_path)) == 3
     cifar, _ = make_cifar(tmp_path)
     assert len(open_source(str(cifar), Columns(split="test"), tmp_path)) == 7
-    for place in (saved, cifar):
+    for path in (saved, cifar):
         with refused("split"):
-            open_source(str(place), Columns(split="all"), tmp_path)
+            open_source(str(path), Columns(split="all"), tmp_path)
     assert len(open_source(str(saved), Columns(), tmp_path)) == len(open_source(str(cifar), Columns(), tmp_path)) == 150
 
 
-def test_a_split_of_tables_is_what_is_named_after_it(tmp_path: Path) -> None:
-    """A split is never ignored: all pictures would be released, where some were asked for."""
+def test_a_split_of_tables_selects_the_files_of_its_name(tmp_path: Path) -> None:
+    """A split is never ignored, because all pictures would be released."""
     rows = pa.table({"image": [png(picture) for picture in pixels(5)]})
     for name, count in (("train-00000-of-00002", 1), ("train-00001-of-00002", 2), ("train-more", 5), ("test", 1)):
         pq.write_table(rows.slice(0, count), tmp_path / f"{name}.parquet")
     for split, count in ((None, 9), ("train", 3), ("test", 1)):
         assert len(open_source(str(tmp_path), Columns(split=split), tmp_path)) == count
-    for place in (tmp_path, tmp_path / "test.parquet"):
+    for path in (tmp_path, tmp_path / "test.parquet"):
         for split in ("nonsense", "t...", ""):
             with refused("split", remedy="--split"):
-                open_source(str(place), Columns(split=split), tmp_path)
+                open_source(str(path), Columns(split=split), tmp_path)
 
 
-def test_splits_and_columns_of_what_has_none_are_refused(tmp_path: Path) -> None:
+def test_splits_and_columns_that_a_source_cannot_have_are_refused(tmp_path: Path) -> None:
     (folder, _), (tars, _) = make_folder(tmp_path), make_tars(tmp_path)
     datasets.Dataset(table("huggingface")).save_to_disk(str(tmp_path / "one"))
-    for place in (folder, tars, tmp_path / "one"):
+    for path in (folder, tars, tmp_path / "one"):
         with refused("split", remedy="--split"):
-            open_source(str(place), Columns(split="train"), tmp_path)
+            open_source(str(path), Columns(split="train"), tmp_path)
     with refused("split", remedy="/folder/cat"):
         open_source(str(folder), Columns(split="cat"), tmp_path)
     (cifar, _) = make_cifar(tmp_path)
-    for place in (folder, tars, cifar):
+    for path in (folder, tars, cifar):
         for columns, option in ((Columns(image="x"), "image-column"), (Columns(label="x"), "label-column")):
             with refused(option, "table"):
-                open_source(str(place), columns, tmp_path)
+                open_source(str(path), columns, tmp_path)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"splits": 5}', '{"splits": [5]}', "[" * 100_000], ids=range(6))
-def test_a_damaged_list_of_splits_is_told(text: str, tmp_path: Path) -> None:
+def test_a_damaged_list_of_splits_is_refused(text: str, tmp_path: Path) -> None:
     saved, _ = make_saved(tmp_path)
     (saved / "dataset_dict.json").write_text(text)
     with refused("src", "dataset_dict.json"):
         open_source(str(saved), Columns(), tmp_path)
 
 
-def test_deep_metadata_costs_the_names_of_classes_alone(tmp_path: Path) -> None:
+def test_metadata_that_nests_too_deep_loses_only_the_class_names(tmp_path: Path) -> None:
     made = pa.table({"image": [png(pixels(1)[0])], "label": [0]})
     pq.write_table(made.replace_schema_metadata({"huggingface": "[" * 100_000}), tmp_path / "t.parquet")
     assert open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).labels == Labels()
 
 
-def test_bad_files_are_told(tmp_path: Path) -> None:
+def test_bad_files_get_a_problem(tmp_path: Path) -> None:
     folder = tmp_path / "bad"
     folder.mkdir()
     (folder / "a.png").write_bytes(b"")
@@ -479,20 +481,20 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
 
 
 def test_no_pixel_makes_a_file_too_large() -> None:
-    """A plain PPM of bright pixels is the largest that a picture can be, and a dark one is a third of it."""
+    """The largest file of a picture is a plain PPM of bright pixels; dark pixels take a third of that."""
     content = b"P3 64 64 65535\n" + b"65535 " * (3 * 64 * 64)
     assert read_picture(content, 3, FULL).pixels.min() == 255
     assert len(content) / (64 * 64) < MAX_FILE_BYTES / MAX_PICTURE
 
 
-def test_rows_without_bytes_are_told(tmp_path: Path) -> None:
+def test_rows_without_bytes_get_a_problem(tmp_path: Path) -> None:
     files = [png(pixels(1)[0]), None, b""]
     pq.write_table(pa.table({"image": files}), tmp_path / "some.parquet")
     source = open_source(str(tmp_path / "some.parquet"), Columns(), tmp_path)
     assert [bool(record.problem) for record in source.read(0, 3)] == [False, True, True]
 
 
-def test_a_damaged_page_costs_its_rows_only(tmp_path: Path) -> None:
+def test_only_the_rows_of_a_damaged_page_get_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "some.parquet"
     options: Any = {"row_group_size": 50, "compression": "gzip", "write_page_checksum": True}
     pq.write_table(table("bytes"), path, **options)
@@ -521,8 +523,8 @@ def test_a_damaged_page_costs_its_rows_only(tmp_path: Path) -> None:
     ],
     ids=["categories", "views", "truths", "nothing", "small", "large", "floats"],
 )
-def test_labels_of_all_kinds(labels: Any, expected: Any, tmp_path: Path) -> None:
-    """Whole numbers and text, however they are stored; if none are wanted, anything."""
+def test_labels_of_all_types_are_read_or_refused(labels: Any, expected: Any, tmp_path: Path) -> None:
+    """Whole numbers and text of any storage type are read; a column of another type may be left out."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"my.image ✓": pa.array([png(pixels(1)[0])] * 3, pa.binary_view()), "label": labels}), path)
     unread = open_source(str(path), Columns(labelled=False), tmp_path)
@@ -536,7 +538,7 @@ def test_labels_of_all_kinds(labels: Any, expected: Any, tmp_path: Path) -> None
     assert [record.problem[-7:] or record.label for record in source.read(0, 3)] == expected
 
 
-def test_columns_of_one_name(tmp_path: Path) -> None:
+def test_columns_with_the_same_name_are_refused(tmp_path: Path) -> None:
     file = png(pixels(1)[0])
     twice = pa.Table.from_arrays([pa.array([file]), pa.array([1]), pa.array([2])], names=["image", "label", "label"])
     pq.write_table(twice, tmp_path / "t.parquet")
@@ -544,7 +546,7 @@ def test_columns_of_one_name(tmp_path: Path) -> None:
         open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path)
     pq.write_table(pa.table({"image": [file], "image.thumbnail": [b""], "label": [1]}), tmp_path / "t.parquet")
     (record,) = open_source(str(tmp_path / "t.parquet"), Columns(), tmp_path).read(0, 1)
-    assert record.content == file, "of several columns, the one called image"
+    assert record.content == file, "among several columns, the column called image is read"
 
 
 @pytest.mark.parametrize(
@@ -556,14 +558,14 @@ def test_columns_of_one_name(tmp_path: Path) -> None:
         (Columns(), "image-column"),
     ],
 )
-def test_columns_are_chosen_or_asked_for(columns: Columns, word: str, tmp_path: Path) -> None:
+def test_columns_that_are_unknown_or_ambiguous_are_refused(columns: Columns, word: str, tmp_path: Path) -> None:
     file = png(pixels(1)[0])
     content = {"one": [file], "two": [file], "who": ["Ann"], "where": [[1.0, 2.0]]}
     pq.write_table(pa.table(content), tmp_path / "t.parquet")
-    place = str(tmp_path / "t.parquet")
+    path = str(tmp_path / "t.parquet")
     with refused(word):
-        open_source(place, columns, tmp_path)
-    assert open_source(place, Columns(image="two", label="who"), tmp_path).labels == Labels(text=True)
+        open_source(path, columns, tmp_path)
+    assert open_source(path, Columns(image="two", label="who"), tmp_path).labels == Labels(text=True)
 
 
 class Evil:
@@ -572,41 +574,40 @@ class Evil:
 
 
 def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place, _ = make_cifar(tmp_path)
+    path, _ = make_cifar(tmp_path)
     (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(pickle.dumps({b"data": Evil(), b"labels": [1]}))
     with refused("src", "data_batch_3"):
-        open_source(str(place), Columns(), tmp_path)
+        open_source(str(path), Columns(), tmp_path)
     assert "must not run" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "zip", "cut tar", "gzip tar", "no parquet", "bad saved"])
-def test_no_source(kind: str, tmp_path: Path) -> None:
-    """One clear line for what cannot be a source."""
-    place = tmp_path / "place"
+def test_files_that_are_no_source_are_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "place"
     match kind:
         case "empty":
-            place.mkdir()
+            path.mkdir()
         case "text":
-            place = tmp_path / "a.txt"
-            place.write_text("hello")
+            path = tmp_path / "a.txt"
+            path.write_text("hello")
         case "zip":
-            place = tmp_path / "a.tar.gz"
-            place.write_bytes(b"PK")
+            path = tmp_path / "a.tar.gz"
+            path.write_bytes(b"PK")
         case "cut tar":
             folder, _ = make_tars(tmp_path)
-            place = folder / "0.tar"
-            place.write_bytes(place.read_bytes()[:1000])
+            path = folder / "0.tar"
+            path.write_bytes(path.read_bytes()[:1000])
         case "gzip tar":
-            place = tmp_path / "a.tar"
-            with tarfile.open(place, "w:gz"):
+            path = tmp_path / "a.tar"
+            with tarfile.open(path, "w:gz"):
                 pass
         case "no parquet":
-            place = tmp_path / "a.parquet"
-            place.write_bytes(b"PAR1 and nothing more")
+            path = tmp_path / "a.parquet"
+            path.write_bytes(b"PAR1 and nothing more")
         case "bad saved":
-            place.mkdir()
-            (place / "state.json").write_text(json.dumps({}))
+            path.mkdir()
+            (path / "state.json").write_text(json.dumps({}))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with refused("src", remedy="unpack it first" if kind == "zip" else ""):
-        open_source(str(place), Columns(), scratch)
+        open_source(str(path), Columns(), scratch)

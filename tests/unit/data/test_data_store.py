@@ -1,4 +1,4 @@
-"""The store: of any number of attempts at a shard one is published, whole, and no two releases mix."""
+"""The store publishes one of any number of attempts at a shard, whole, and never mixes two releases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begin(store: Store, **facts: object) -> str:
 
 
 def test_one_of_many_attempts_is_published(store: Store) -> None:
-    """Threads race for the same shards: each shard is one attempt's, whole, and stays as it is."""
+    """Threads race for the same shards: each shard is the whole file of one attempt, and never changes."""
     token = begin(store)
     barrier = threading.Barrier(8)
 
@@ -66,12 +66,12 @@ def test_a_failed_attempt_leaves_nothing(store: Store) -> None:
 
 def test_a_second_run_joins_the_first(store: Store) -> None:
     first = begin(store, seed="one")
-    found = store.begin({"seed": "two"})
-    assert found == {"seed": "one", "token": first}
+    joined = store.begin({"seed": "two"})
+    assert joined == {"seed": "one", "token": first}
 
 
-def test_what_was_overwritten_cannot_publish(store: Store) -> None:
-    """A worker of the old release that wakes up finds its folder gone, even with its attempt written."""
+def test_a_worker_of_an_overwritten_run_cannot_publish(store: Store) -> None:
+    """The folder of its attempts is gone, even if its attempt is already written."""
     token = begin(store)
     store.publish(token, 0, lambda file: file.write(b"old"))
 
@@ -90,7 +90,7 @@ def test_what_was_overwritten_cannot_publish(store: Store) -> None:
     assert store.begun(), "the old run has ended the new one"
 
 
-def test_finished_is_finished(store: Store) -> None:
+def test_a_finished_release_cannot_be_continued(store: Store) -> None:
     token = begin(store)
     store.publish(token, 0, lambda file: file.write(b"x"))
     store.finish(token, {"format": "dipp dataset", "version": 1})
@@ -106,7 +106,7 @@ def test_finished_is_finished(store: Store) -> None:
     assert not list(store.folder.iterdir())
 
 
-def test_strange_files_stay(store: Store) -> None:
+def test_other_files_are_never_removed(store: Store) -> None:
     store.folder.mkdir()
     mine = store.folder / "thesis.txt"
     mine.write_text("precious")
@@ -125,14 +125,14 @@ def test_strange_files_stay(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "{}", '{"token": 3}', '{"token": "../x"}', DEEP], ids=range(7))
-def test_a_damaged_record_of_a_run_is_told_with_the_way_out(text: str, store: Store) -> None:
+def test_the_error_about_a_damaged_record_names_the_remedy(text: str, store: Store) -> None:
     begin(store)
     (store.run_folder / "run.json").write_text(text)
     with refused("dst", "run.json", remedy=f"remove {store.run_folder}, then --overwrite"):
         store.begun()
 
 
-def test_manifests_that_lie(store: Store) -> None:
+def test_invalid_manifests_are_refused(store: Store) -> None:
     store.folder.mkdir()
     for text in ("", "[]", "{}", '{"format": "dipp dataset"}', "x", '{"format": "dipp dataset", "version": 9}', DEEP):
         (store.folder / "manifest.json").write_text(text)
