@@ -191,7 +191,7 @@ def test_options_of_the_other_purpose_are_refused(tmp_path: Path) -> None:
             dipp.privatize(source, tmp_path / "out", regions=declared, **option)
     with pytest.raises(DippError, match="margin: needs --regions"):
         dipp.privatize(source, tmp_path / "out", epsilon=4, margin=3)
-    with pytest.raises(DippError, match="a new folder, got out"):
+    with pytest.raises(DippError, match="a new folder"):
         dipp.privatize(source, tmp_path / "out.dipp", regions=declared)
     invalid: tuple[tuple[dict[str, Any], str, str], ...] = (
         ({"drop_labels": True}, "drop-labels", "folder"),

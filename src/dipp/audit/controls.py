@@ -67,7 +67,7 @@ ALWAYS = Controls(
     },
     laws={"private bytes from a known seed": Plant(randomness, "private_bytes", np.random.default_rng(0).bytes)},
 )
-"""Controls for every coding."""
+"""Mistakes that can be made with every coding."""
 SEARCHED = Controls(
     releases={
         "candidates from the realised divergence": broken.encoder(broken.realised_kl),
@@ -80,7 +80,7 @@ SEARCHED = Controls(
         "Gumbel noise in float32": Plant(scoring, "select", broken.gumbel),
     },
 )
-"""Controls for codes that search among candidates."""
+"""Mistakes that can be made with codes that search among candidates."""
 PAIRED = Controls(
     laws={
         "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
@@ -89,9 +89,10 @@ PAIRED = Controls(
     },
     claims={"pairs charged with ρ = ε²/8": Plant(Pairs, "charge", broken.bounded_range)},
 )
-"""Controls for pairs."""
+"""Mistakes that can be made with the code of pairs."""
 STEPPED = Controls(comparisons={"pixels not clamped": (broken.Unclamped, log_law)})
-"""Controls for steps along timesteps. (Where shifts are clipped, the clip bounds the shift of any pixel value.)"""
+"""Mistakes that can be made with steps along timesteps. (Where shifts are clipped, the clip bounds the shift of any
+pixel value.)"""
 CLIPPED = Controls(
     releases={
         "a group chosen by the picture": broken.encoder(broken.own_group),
@@ -100,7 +101,7 @@ CLIPPED = Controls(
     comparisons={"a clip that depends on the picture": (broken.OwnClip, log_law)},
     claims={"a slope derived from the clip": Plant(Sensitivity, "units", broken.slope_of_clip)},
 )
-"""Controls for clipped sensing."""
+"""Mistakes that can be made with clipped steps of sensing."""
 
 
 ASKED = Controls(
@@ -115,7 +116,7 @@ ASKED = Controls(
     },
     claims={"several draws charged as one": Plant(Closest, "price", misasked.one_draw)},
 )
-"""Controls for questions."""
+"""Mistakes that can be made with questions."""
 CELLULAR = Controls(
     releases={"one private integer for two cells": broken.encoder(misasked.shared_integer)},
     comparisons={
@@ -124,7 +125,7 @@ CELLULAR = Controls(
         "ties broken by another cell": (misasked.TiedByNext, log_law),
     },
 )
-"""Controls for cells: mistakes that let other cells influence an answer."""
+"""Mistakes that can be made with cells, which let other cells influence an answer."""
 
 
 OF_CODES = {Flat.name: SEARCHED, StepLimited.name: SEARCHED, Pairs.name: PAIRED}

@@ -53,7 +53,7 @@ class Exact:
     rho: tuple[float, ...]
     """Largest ratio of a Rényi divergence to its order, for each pair; it must not exceed the claimed ρ."""
     draws: int
-    """Number of draws with known bytes."""
+    """Number of draws that were repeated with known bytes instead of random ones."""
     wrong: int
     """Number of those draws that differed from the exact ones."""
 

@@ -47,7 +47,7 @@ class Law:
     runs: int
     """Number of encodings of each image."""
     draws: int
-    """Number of draws with known bytes."""
+    """Number of draws that were repeated with known bytes instead of random ones."""
     wrong: int
     """Number of those draws that differed from the exact ones."""
 

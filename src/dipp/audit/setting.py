@@ -39,7 +39,7 @@ PASSES, SIDE, INDEX_BITS = 2.5, 64, 8
 """Passes, side of the images in pixels, and log2 n of the exact audit. The number of passes is not whole, and the worst
 pixel is touched three times; n does not influence ε."""
 SMALL_SIDE, SMALL_BITS = 8, 5
-"""Side of the images and log2 n of the audits that count encodings, for steps that touch every pixel."""
+"""Side of the images in pixels, and log2 of the number n of candidates, of the audits that count encodings."""
 PAIRS_SIDE, SMALL_PAIRS_SIDE = 16, 2
 """Both sides for pairs. Other pixels do not influence a pair, and each touched pixel doubles the outcomes to count."""
 VARIANCE = 0.25

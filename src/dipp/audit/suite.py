@@ -41,9 +41,9 @@ reach its claim."""
 BLACK_BOX_RUNS, BLACK_BOX_CLAIM = 100_000, 6.0
 """Encodings of each image in the black-box audit, and the largest ε that this number can show."""
 FAIR, BAD_LUCK = 0.5, 6.0
-"""The black-box audit must observe the share `FAIR` of the ε that the exact laws promise for its runs when the counts
-are `BAD_LUCK` standard deviations off. If that ε is not above 0, because the claim is small, nothing need be
-observed."""
+"""Two parameters of the bound that the black-box audit must observe. The exact laws promise an ε for counts that are
+`BAD_LUCK` standard deviations off; the audit must observe the share `FAIR` of it. If a claim is so small that this ε is
+not above 0, nothing need be observed."""
 LAW_RUNS = 20_000
 """Encodings of each image in the law audit."""
 CONTROL_CLAIM, CONTROL_RUNS, CONTROL_TRIES = 2.0, 4000, 12

@@ -62,20 +62,20 @@ class Summary:
 
 
 class Watcher:
-    """Receives the progress of a run. This class ignores it; subclasses show it."""
+    """Is notified of the progress of a run. This class ignores it; subclasses show it."""
 
     def overwriting(self) -> None:
-        """Receive that a release, or an unfinished run, is about to be removed."""
+        """Called before a release, or an unfinished run, is removed."""
 
     def surveying(self, images: int) -> None:
-        """Receive that pictures are about to be read, before the first is released.
+        """Called before all pictures are read for the survey, which happens before the first is released.
 
         Args:
             images: Number of pictures.
         """
 
     def start(self, images: int, published: int) -> None:
-        """Receive that the run starts.
+        """Called when the release of pictures starts.
 
         Args:
             images: Number of pictures.
@@ -83,21 +83,21 @@ class Watcher:
         """
 
     def encoded(self, images: float) -> None:
-        """Receive about how many images were made since the last call.
+        """Called when more images have been made.
 
         Args:
-            images: Number of images, which counts parts of images.
+            images: About how many images were made since the last call; parts of images count.
         """
 
     def released(self, contents: Contents) -> None:
-        """Receive that a shard was published.
+        """Called when a shard was published.
 
         Args:
             contents: What the shard holds.
         """
 
     def finished(self, summary: Summary) -> None:
-        """Receive that the run is over.
+        """Called when the run is over.
 
         Args:
             summary: The result of the run.

@@ -200,7 +200,7 @@ class Source(ABC):
         Raises:
             DippError: The source is not a table, or has no such column.
         """
-        raise DippError("regions", f"need a table to be in its column {column}", "name a file of regions")
+        raise DippError("regions", f"must be in a table to be given as column:{column}", "name a file of regions")
 
     def sizes(self) -> Iterator[tuple[int | None, int | None]]:
         """Yield width and height of each picture if a table has columns of these names, otherwise None."""
