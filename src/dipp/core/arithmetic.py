@@ -40,10 +40,10 @@ from dipp.errors import DippError
 Floats = NDArray[np.float64]
 
 MIN_LEVEL = 128
-"""S is the smallest value that makes A(1) at least this, if the tables allow it. Truncation then costs less than 1/128
-of the budget."""
+"""The scale S is the smallest for which the level A(1) is at least this, if the tables allow it. Truncation then costs
+less than 1/128 of the budget."""
 MIN_CLIP = 512
-"""With a clip, S is the smallest value that makes M at least this."""
+"""With a clip, the scale S is the smallest for which the largest shift M is at least this."""
 MAX_LEVEL = 1 << 10
 """A(1), or M with a clip, stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
 

@@ -193,11 +193,11 @@ class ByUnit(Deal):
         return mask.units(len(steps), unit, geometry)
 
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:  # noqa: ARG002
-        """Return 1: a unit is one chunk."""
+        """Return 1: a unit takes part in one selection of a step, because its coordinates are one chunk."""
         return 1
 
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:  # noqa: ARG002
-        """Return true: a unit takes part in one selection."""
+        """Return true, because all coordinates of a unit are in one chunk."""
         return True
 
     def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002

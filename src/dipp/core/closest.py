@@ -217,7 +217,7 @@ class Tally:
 
     @property
     def observed(self) -> StepRecord:
-        """The record of the step; without draws, nothing is certified."""
+        """These draws as the record from which the encoder makes its ledger; without draws, nothing is certified."""
         return StepRecord(self.law, self.law.candidates if self.law else 1, draws=self.draws)
 
 

@@ -189,7 +189,10 @@ def _exact_kl(kl_bits: float) -> Fraction:
 
 
 def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
-    """Return the shortest byte string b₁b₂… whose value 0.b₁b₂… in base 256 lies in the symbols' interval of [0, 1).
+    """Return the shortest byte string from which `decode` can compute the indices again.
+
+    The symbols divide [0, 1) into intervals, as arithmetic coding does; the bytes b₁b₂… are the shortest whose value
+    0.b₁b₂… in base 256 lies in the interval of these symbols.
 
     Args:
         symbols: Pairs of a model and an index.

@@ -84,7 +84,7 @@ class Place(NamedTuple):
         return cls(unit, left, top, right - left, bottom - top, () if flat.all() else tuple(lengths))
 
     def require(self) -> None:
-        """Raise if a number is out of its range, or the runs are not the one valid form of a mask of the box."""
+        """Raise if a number is out of its range, or the runs are not the only valid form of a mask of the box."""
         box = self.unit, self.left, self.top, self.width, self.height
         if not all(type(number) is int and 0 <= number <= MAX_PIXELS for number in (*box, *self.runs)):
             raise DippError("regions", "must be whole numbers from 0: unit, left, top, width, height and runs")
@@ -101,7 +101,7 @@ class Place(NamedTuple):
         return self.runs[0] == 0 and len(self.runs) == 2
 
     def meets(self, other: Place) -> bool:
-        """Return whether a pixel belongs to both places."""
+        """Return whether any pixel belongs to both places."""
         left, top = max(self.left, other.left), max(self.top, other.top)
         right, bottom = min(self.right, other.right), min(self.bottom, other.bottom)
         if left >= right or top >= bottom:

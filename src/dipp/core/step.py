@@ -30,7 +30,7 @@ class CodedStep(ABC):
     kind: ClassVar[str]
     """Name of the kind of steps, under which trajectories, checks and audits are registered."""
     facts: ClassVar[tuple[str, ...]]
-    """Names of the attributes that reports state, beside the gain and the sizes."""
+    """Names of the attributes to show in reports, beside the gain and the sizes."""
     columns: ClassVar[tuple[Column, ...]]
     """The columns that files list for this kind of steps, beside the columns of the code."""
     snr_gain: float
@@ -85,7 +85,7 @@ class CodedStep(ABC):
         """Raise if the step cannot code parts of this unit; by default accept any."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers of the step that reports state, by name."""
+        """Return the numbers of the step to show in reports, by name."""
         return {name: getattr(self, name) for name in (*self.facts, "snr_gain", "chunk_size", "index_bits")}
 
     @classmethod

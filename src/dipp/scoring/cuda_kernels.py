@@ -25,7 +25,7 @@ ENOUGH = 1 << 10
 SIGN_PASSES, LAPLACE_PASSES = 16, 4
 """Largest number of passes of a thread block, for each law."""
 SUMMED = 1 << 14
-"""Number of candidates of a thread block of the bin sums (WARPS·MOST in `kernels.cu`)."""
+"""Number of candidates that one thread block sums into bins (WARPS·MOST in `kernels.cu`)."""
 
 
 def sign_scores(task: Uploaded, scores: torch.Tensor) -> None:

@@ -281,15 +281,17 @@ def clipped(tilt: float, width: float) -> Arithmetic:
     return Arithmetic(Sign(12), 0.01, clip=Clip(float(np.float32(tilt)), float(np.float32(width))))
 
 
-def exact_losses(own: Arithmetic, changes: list[int]) -> list[float]:
+def exact_losses(arithmetic: Arithmetic, changes: list[int]) -> list[float]:
     """Return, for each change in levels, the largest exact loss over all pairs of pixels and many centres."""
-    table, logs = own.levels(SIGNAL_OF_PIXEL).astype(int), law(own.limit, own.fraction_bits).logs
-    most = own.largest_shift or 0
-    step = max(1, own.level_of_one // 700)
-    centres = np.unique([*range(-own.level_of_one, own.level_of_one + 1, step), 0, own.level_of_one])
+    table, logs = arithmetic.levels(SIGNAL_OF_PIXEL).astype(int), law(arithmetic.limit, arithmetic.fraction_bits).logs
+    most = arithmetic.largest_shift or 0
+    step = max(1, arithmetic.level_of_one // 700)
+    centres = np.unique(
+        [*range(-arithmetic.level_of_one, arithmetic.level_of_one + 1, step), 0, arithmetic.level_of_one]
+    )
     # Around mid-grey, where the clip ends between two levels, every centre is tried.
-    centres = np.union1d(centres, np.arange(max(-40, -own.level_of_one), min(41, own.level_of_one + 1)))
-    shifts = np.clip(table[None] - centres[:, None], -most, most) + own.limit
+    centres = np.union1d(centres, np.arange(max(-40, -arithmetic.level_of_one), min(41, arithmetic.level_of_one + 1)))
+    shifts = np.clip(table[None] - centres[:, None], -most, most) + arithmetic.limit
     losses = []
     for change in changes:
         low, high = logs[shifts[:, : 256 - change]], logs[shifts[:, change:]]
@@ -297,8 +299,8 @@ def exact_losses(own: Arithmetic, changes: list[int]) -> list[float]:
     return losses
 
 
-def ledger_of(own: Arithmetic) -> Ledger:
-    selection = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
+def ledger_of(arithmetic: Arithmetic) -> Ledger:
+    selection = record(arithmetic.largest_shift or 0, arithmetic.level_of_one, arithmetic.fraction_bits)
     return Ledger(1, 1, (selection,))
 
 
@@ -309,21 +311,21 @@ STEPS = [(2.0, 0.1), (0.5, 0.4), (1.0, 1.0), (1.0, 1.7), (0.25, 3.0), (8.0, 0.05
 @pytest.mark.parametrize(("tilt", "width"), STEPS)
 def test_no_small_change_costs_more_than_stated(tilt: float, width: float) -> None:
     """The stated ε bounds the loss of every pair of pixel values and many centres, and is nearly reached."""
-    own = clipped(tilt, width)
-    exact, ledger = exact_losses(own, CHANGES), ledger_of(own)
+    arithmetic = clipped(tilt, width)
+    exact, ledger = exact_losses(arithmetic, CHANGES), ledger_of(arithmetic)
     stated = [ledger.epsilon_of_change(change) for change in CHANGES]
     for loss, most in zip(exact, stated, strict=True):
         assert loss <= most
     assert stated == sorted(stated)
     assert exact[-1] == pytest.approx(stated[-1], rel=0.01)
     # Truncation can move a shift by one or two units more than in proportion to the change.
-    unit = 4 * nats(1, own.fraction_bits)
+    unit = 4 * nats(1, arithmetic.fraction_bits)
     assert all(most <= loss * 1.03 + unit for loss, most in zip(exact, stated, strict=True))
 
 
-def slope_from_the_clip(own: Arithmetic) -> Callable[[int], float]:
-    """Return a wrong price, in which a change moves a share of the clip and not of the slope."""
-    selection = record(own.largest_shift or 0, own.level_of_one, own.fraction_bits)
+def slope_from_the_clip(arithmetic: Arithmetic) -> Callable[[int], float]:
+    """Return a function with wrong prices of changes, by which a change moves a share of the clip, not the slope."""
+    selection = record(arithmetic.largest_shift or 0, arithmetic.level_of_one, arithmetic.fraction_bits)
     return lambda change: (
         Pairs()
         .charge(terms(selection).moved()._replace(units=-(-(terms(selection).sensitivity + 2) * change // 255)))
@@ -331,20 +333,20 @@ def slope_from_the_clip(own: Arithmetic) -> Callable[[int], float]:
     )
 
 
-def share_of_the_whole(own: Arithmetic) -> Callable[[int], float]:
-    """Return a wrong price, in which ε is linear in the change."""
-    whole = ledger_of(own).epsilon
+def share_of_the_whole(arithmetic: Arithmetic) -> Callable[[int], float]:
+    """Return a function with wrong prices of changes, by which ε is linear in the change."""
+    whole = ledger_of(arithmetic).epsilon
     return lambda change: whole * change / 255
 
 
 @pytest.mark.parametrize("wrong", [slope_from_the_clip, share_of_the_whole])
 def test_cheaper_prices_are_refuted(wrong: Callable[[Arithmetic], Callable[[int], float]]) -> None:
     """With a narrow clip, a change of a few levels costs as much as a change of all 255."""
-    own = clipped(2.0, 0.1)
-    stated = [wrong(own)(change) for change in CHANGES]
-    exact = exact_losses(own, CHANGES)
+    arithmetic = clipped(2.0, 0.1)
+    stated = [wrong(arithmetic)(change) for change in CHANGES]
+    exact = exact_losses(arithmetic, CHANGES)
     assert any(loss > 3 * most for loss, most in zip(exact, stated, strict=True))
-    assert ledger_of(own).epsilon_of_change(20) > 0.95 * ledger_of(own).epsilon
+    assert ledger_of(arithmetic).epsilon_of_change(20) > 0.95 * ledger_of(arithmetic).epsilon
 
 
 # --- draws ---
@@ -412,7 +414,7 @@ def test_bits_are_drawn_from_private_bytes_alone(monkeypatch: pytest.MonkeyPatch
 
 
 def test_real_draws_have_the_law_of_their_thresholds() -> None:
-    """χ² of 400 shifts with 5000 draws each; FALSE_ALARM is how often it fails on correct code."""
+    """The draws of 401 shifts, 5000 each, pass a χ² test; its false-alarm rate is FALSE_ALARM."""
     largest, fraction_bits, runs = 200, 7, 5000
     shifts = np.arange(-largest, largest + 1).astype(np.int32)
     drawn = Pairs().draw(task(np.tile(shifts, runs), largest, fraction_bits)).reshape(runs, -1).sum(axis=0)
@@ -473,11 +475,11 @@ def test_plans_of_other_sizes_are_refused(channel: Channel, size: int, bits: int
 @pytest.mark.parametrize("tilt", [20.05, 40.0, 300.0, 700.0])
 def test_tilts_beyond_the_thresholds_are_refused_in_one_line(tilt: float) -> None:
     """Both the draw and the price raise, so a file with such a tilt has no certificate."""
-    own = clipped(tilt, 0.25)
+    arithmetic = clipped(tilt, 0.25)
     for ask in (
-        lambda: Pairs().draw(task(np.zeros(3, np.int32), own.limit, own.fraction_bits)),
-        lambda: Pairs().eta(own.moved),
-        lambda: Pairs().charge(own.moved),
+        lambda: Pairs().draw(task(np.zeros(3, np.int32), arithmetic.limit, arithmetic.fraction_bits)),
+        lambda: Pairs().eta(arithmetic.moved),
+        lambda: Pairs().charge(arithmetic.moved),
     ):
         with refused("tilt"):
             ask()
@@ -485,12 +487,12 @@ def test_tilts_beyond_the_thresholds_are_refused_in_one_line(tilt: float) -> Non
 
 def test_the_largest_tilt_is_possible() -> None:
     """At the largest tilt, the unlikelier bit has the probability 2^−57.7 and a threshold above 0."""
-    own = clipped(19.99, 0.25)
-    assert in_reach(own.limit, own.fraction_bits)
-    table = thresholds(own.limit, own.fraction_bits)
+    arithmetic = clipped(19.99, 0.25)
+    assert in_reach(arithmetic.limit, arithmetic.fraction_bits)
+    table = thresholds(arithmetic.limit, arithmetic.fraction_bits)
     assert 0 < int(table[0]) < 2**7
-    charged = Pairs().charge(own.moved)
-    assert law(own.limit, own.fraction_bits).loss(own.sensitivity) <= charged.epsilon < 40.2
+    charged = Pairs().charge(arithmetic.moved)
+    assert law(arithmetic.limit, arithmetic.fraction_bits).loss(arithmetic.sensitivity) <= charged.epsilon < 40.2
 
 
 def test_alpha_is_one() -> None:

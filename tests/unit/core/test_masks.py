@@ -176,7 +176,7 @@ def test_counts_agree_with_the_formula_of_slots(channels: int, extra: int, pixel
 @pytest.mark.parametrize("period", [1, 3, 4, 6, MAX_PERIOD])
 @pytest.mark.parametrize("pixels", [1, 1024, (1 << 31) - 1])
 def test_a_cycle_adds_up_to_all_coordinates(period: int, pixels: int) -> None:
-    """This holds for the largest picture as well; a step touches `mean_touches` coordinates of a pixel on average."""
+    """The counts of a cycle add up to all coordinates, and their mean agrees with `mean_touches`."""
     mask = of_period(period)
     total = int(mask.counts(period, of_pixels(pixels)).sum())
     assert total == 3 * pixels
