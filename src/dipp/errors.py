@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Self
 
 FILE = "file"
-"""Argument of an error about a file whose name only the caller knows, who adds it by `DippError.within`."""
+"""Argument of an error about a file without a known name; the caller adds the name by `DippError.within`."""
 
 
 class DippError(ValueError):

@@ -159,11 +159,11 @@ def test_envelopes_follow_dsse(key: Path) -> None:
 
 
 def test_a_statement_has_all_public_facts_of_its_release(made: Path, key: Path) -> None:
-    found = content(statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC)))
+    statement_content = content(statement.sign(made, key, expires=datetime(2100, 1, 1, tzinfo=UTC)))
     facts = dipp.open(made).facts()
-    assert found["_type"] == "https://in-toto.io/Statement/v1"
-    assert found["subject"][0]["name"] == "a.dipp"
-    predicate = found["predicate"]
+    assert statement_content["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement_content["subject"][0]["name"] == "a.dipp"
+    predicate = statement_content["predicate"]
     assert predicate["dipp"] == dipp.__version__
     assert predicate["certificate"] == json.loads(json.dumps(facts["certificate"]))
     assert predicate["certificate"]["releases"][0]["selections"], "the ledger"
@@ -256,9 +256,9 @@ def test_a_release_without_certificate_is_not_signed(key: Path, tmp_path: Path, 
 def change(place: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     """Edit the statement, and keep the signature."""
     sealed = json.loads(place.read_bytes())
-    found = json.loads(base64.b64decode(sealed["payload"]))
-    edit(found)
-    sealed["payload"] = base64.b64encode(json.dumps(found).encode()).decode()
+    statement_content = json.loads(base64.b64decode(sealed["payload"]))
+    edit(statement_content)
+    sealed["payload"] = base64.b64encode(json.dumps(statement_content).encode()).decode()
     place.write_text(json.dumps(sealed))
 
 

@@ -277,7 +277,7 @@ def test_chunk_counts_of_noise_on_every_coordinate(channel: Channel) -> None:
 def losses(plan: Plan) -> list[Decimal]:
     """Return ε of one coordinate in each step, from the integers, to forty digits."""
     scales = [plan.arithmetic(step) for step in plan.steps]
-    return [2 * one.sensitivity * Decimal(2).ln() / (1 << one.fraction_bits) + Decimal(ETA) for one in scales]
+    return [2 * scale.sensitivity * Decimal(2).ln() / (1 << scale.fraction_bits) + Decimal(ETA) for scale in scales]
 
 
 @bounded
@@ -294,7 +294,7 @@ def test_certificate_bounds_every_pixel_of_the_mask_design(
         with refused("period"):
             certificate(plan, channels, pixels, separate)
         return
-    found = certificate(plan, channels, pixels, separate)
+    claim = certificate(plan, channels, pixels, separate)
     with localcontext(prec=40):
         each = losses(plan)
         apart = [separate and count >= channels for count in counts(plan, (1, pixels, channels))]
@@ -306,11 +306,11 @@ def test_certificate_bounds_every_pixel_of_the_mask_design(
                 touched = np.bincount(coordinates // channels, minlength=pixels)
             pure += touched * loss
             squares += touched * loss**2 if apart[number] else (touched * loss) ** 2
-        assert pure.max() <= Decimal(found.epsilon)
-        assert squares.max() / 8 <= Decimal(found.rho)
+        assert pure.max() <= Decimal(claim.epsilon)
+        assert squares.max() / 8 <= Decimal(claim.rho)
         if not isinstance(channel, Sign) or channel.period == channels or len(each) <= channel.period <= pixels:
-            assert Decimal(found.epsilon) <= pure.max() * (1 + Decimal(2) ** -48)
-            assert Decimal(found.rho) <= squares.max() / 8 * (1 + Decimal(2) ** -47)
+            assert Decimal(claim.epsilon) <= pure.max() * (1 + Decimal(2) ** -48)
+            assert Decimal(claim.rho) <= squares.max() / 8 * (1 + Decimal(2) ** -47)
 
 
 def test_certificates_of_the_presets_are_those_of_the_theory() -> None:
@@ -324,9 +324,9 @@ def test_certificates_of_the_presets_are_those_of_the_theory() -> None:
     ):
         # Small chunks, so that every step has at least three.
         plan = nine_steps(coding)
-        found = certificate(plan, 3, 1024, separate)
-        assert pure * root * (1 - 1 / 128) < found.epsilon < pure * root * 1.0002
-        assert rho * final * (1 - 1 / 64) < found.rho < rho * final * 1.0002
+        claim = certificate(plan, 3, 1024, separate)
+        assert pure * root * (1 - 1 / 128) < claim.epsilon < pure * root * 1.0002
+        assert rho * final * (1 - 1 / 64) < claim.rho < rho * final * 1.0002
     with refused("gaussian channel, PFR code", kind=NoCertificateError):
         certificate(nine_steps(DIFFC), 3, 1024, separate=False)
 
@@ -340,10 +340,10 @@ def test_a_long_cycle_counts_the_pixel_that_meets_the_dearest_steps() -> None:
         ),
     )
     first, cheap, _, _, fifth, _, last = (float(loss) for loss in losses(plan))
-    found = certificate(plan, 3, 64, separate=False)
+    claim = certificate(plan, 3, 64, separate=False)
     # Three channels, two slots apart: the slots of a cycle are 0, 2, 4 or 1, 3, 5.
-    assert found.epsilon == pytest.approx(first + cheap + fifth + last, rel=1e-12)
-    assert found.rho == pytest.approx((first**2 + cheap**2 + fifth**2 + last**2) / 8, rel=1e-12)
+    assert claim.epsilon == pytest.approx(first + cheap + fifth + last, rel=1e-12)
+    assert claim.rho == pytest.approx((first**2 + cheap**2 + fifth**2 + last**2) / 8, rel=1e-12)
 
 
 def test_separation_needs_as_many_chunks_as_channels() -> None:

@@ -125,7 +125,7 @@ def test_releases_survive_their_bytes_in_one_spelling(public: Release, sizes: li
     assert written_again(back) == made.to_bytes()
     if public.plan.coding.certified:
         assert back.certificate == made.certificate
-        assert {one.code for one in back.certificate.ledger.selections} == {public.plan.code.name}
+        assert {selection.code for selection in back.certificate.ledger.selections} == {public.plan.code.name}
 
 
 # What is newer.
@@ -321,7 +321,7 @@ def test_columns_of_floats_drop_common_trailing_zeros(values: list[float]) -> No
     """So a number with more digits lengthens its own column only."""
     data = steps.float_column(values)
     bits = [int(np.float32(value).view(np.int32)) for value in values]
-    zeros = min((one & -one).bit_length() - 1 for one in bits)
+    zeros = min((number & -number).bit_length() - 1 for number in bits)
     assert data == bytes([zeros]) + column(np.array(bits) >> zeros)
 
 

@@ -38,12 +38,12 @@ def counted(odometer: Path) -> Odometer:
 )
 def test_prices_of_an_object_add_up(counted: Odometer, size: tuple[int, int], epsilon: float) -> None:
     """Releases of pixels, of cells and of pictures count by the number of units that the object can meet."""
-    found = prices.of_object(RELEASES, size)
-    assert found.epsilon == pytest.approx(epsilon, rel=1e-9)
-    assert found.epsilon >= epsilon
+    price = prices.of_object(RELEASES, size)
+    assert price.epsilon == pytest.approx(epsilon, rel=1e-9)
+    assert price.epsilon >= epsilon
     spent = counted.spent(PICTURE, size)
     assert (spent.releases, spent.size) == (3, size)
-    assert (spent.epsilon, spent.rho) == pytest.approx(found)
+    assert (spent.epsilon, spent.rho) == pytest.approx(price)
     assert spent.epsilon >= epsilon
     assert counted.pictures(9, size) == [spent]
 
@@ -59,8 +59,8 @@ def test_rho_of_an_object_depends_on_shared_draws() -> None:
 
 
 def test_a_whole_picture_costs_the_sum_of_its_units() -> None:
-    found = prices.of_picture(RELEASES, Geometry(20, 33, 3))
-    assert found.epsilon == pytest.approx(660 * 0.5 + 6 * 2 + 8)
+    price = prices.of_picture(RELEASES, Geometry(20, 33, 3))
+    assert price.epsilon == pytest.approx(660 * 0.5 + 6 * 2 + 8)
     assert prices.of_picture([], Geometry(20, 33, 3)) == Price(0.0, 0.0)
 
 
@@ -74,10 +74,12 @@ ROWS = st.tuples(UNITS, st.floats(0.01, 9), st.floats(0.1, 1))
 def test_sums_are_never_too_small(rows: list[tuple[Unit, float, float]], width: int, height: int) -> None:
     """Sums are compared with exact fractions, and never fall with the size of the object."""
     releases = [ReleasePrice(unit, pure, share * conversions.zcdp_of_pure(pure)) for unit, pure, share in rows]
-    found = prices.of_object(releases, (width, height))
-    assert Fraction(found.epsilon) >= sum(Fraction(one.epsilon) * one.unit.met(width, height) for one in releases)
-    assert found.epsilon <= prices.of_object(releases, (width + 1, height)).epsilon
-    assert found.rho <= prices.of_object(releases, (width, height + 1)).rho * (1 + 1e-9)
+    price = prices.of_object(releases, (width, height))
+    assert Fraction(price.epsilon) >= sum(
+        Fraction(release.epsilon) * release.unit.met(width, height) for release in releases
+    )
+    assert price.epsilon <= prices.of_object(releases, (width + 1, height)).epsilon
+    assert price.rho <= prices.of_object(releases, (width, height + 1)).rho * (1 + 1e-9)
 
 
 def test_a_limit_holds_for_objects_of_a_size(counted: Odometer, odometer: Path) -> None:

@@ -151,10 +151,10 @@ def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> Non
     import mlcroissant
 
     writing.write(dataset, WORDS, overwrite=True)
-    found = mlcroissant.Dataset(jsonld=str(dataset / "croissant.json"))
-    issues = found.metadata.ctx.issues
+    croissant = mlcroissant.Dataset(jsonld=str(dataset / "croissant.json"))
+    issues = croissant.metadata.ctx.issues
     assert (set(issues.errors), set(issues.warnings)) == (set(), set())
-    rows = list(found.records("images"))
+    rows = list(croissant.records("images"))
     assert [row["images/id"] for row in rows] == list(range(6))
     assert [row["images/label"] for row in rows] == dipp.load(dataset).labels()
     assert {(row["images/height"], row["images/width"]) for row in rows} == {(8, 8)}
@@ -189,9 +189,9 @@ def test_croissant_of_a_single_file(made: Path) -> None:
     import mlcroissant
 
     writing.write(made, WORDS, overwrite=True)
-    found = mlcroissant.Dataset(jsonld=str(made.with_name("a.dipp.papers") / "croissant.json"))
-    assert not found.metadata.ctx.issues.errors
-    assert [(one.name, one.content_url) for one in found.metadata.distribution] == [("a.dipp", "../a.dipp")]
+    croissant = mlcroissant.Dataset(jsonld=str(made.with_name("a.dipp.papers") / "croissant.json"))
+    assert not croissant.metadata.ctx.issues.errors
+    assert [(one.name, one.content_url) for one in croissant.metadata.distribution] == [("a.dipp", "../a.dipp")]
 
 
 def test_labels_may_be_text(model: Path, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_labels_may_be_text(model: Path, tmp_path: Path) -> None:
     privatize(str(tmp_path / "t.parquet"), out, tiny_codec(model), str(model), Local(1), Choices())
     writing.write(out, WORDS)
     fields = json.loads((out / "croissant.json").read_text())["recordSet"][0]["field"]
-    assert {one["name"]: one["dataType"] for one in fields}["label"] == "sc:Text"
+    assert {field["name"]: field["dataType"] for field in fields}["label"] == "sc:Text"
 
 
 # The card.

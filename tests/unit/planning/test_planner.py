@@ -210,7 +210,7 @@ def short_planner(coding: Coding) -> Planner:
 @settings(bounded, max_examples=50)
 @given(planner=PLANNERS, budget=BUDGETS)
 def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budget) -> None:
-    """Brute force over all paths and options of a small graph, with the integers' own charges."""
+    """They are compared with all paths and options of a small graph, with the costs of their integers."""
     assume(planner.coding is not MASKED)
     edges = planner._edges
     options = range(edges.bits.shape[0])

@@ -32,19 +32,19 @@ def test_presets_with_a_certificate_take_one_of_three_budgets(preset: Preset) ->
     given = [(1.0, None, None), (1.0, 1e-6, None), (None, None, 0.5)]
     invalid = [(None, 1e-6, None), (1.0, None, 0.5)]
     if preset.certified:
-        assert [preset.budget(*one) for one in given] == [
+        assert [preset.budget(*numbers) for numbers in given] == [
             Budget.pure(1.0),
             Budget.approximate(1.0, 1e-6),
             Budget.zcdp(0.5),
         ]
-        for one in [*invalid, (None, None, None)]:
+        for numbers in [*invalid, (None, None, None)]:
             with refused("budget", "epsilon"):
-                preset.budget(*one)
+                preset.budget(*numbers)
     else:
         assert preset.budget(None, None, None) is None
-        for one in [*given, *invalid]:
+        for numbers in [*given, *invalid]:
             with refused("preset", "budget", kind=NoCertificateError):
-                preset.budget(*one)
+                preset.budget(*numbers)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 16.0, 64.0])

@@ -32,11 +32,11 @@ def books() -> Books:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0, 7.3, 16.0, 50.0])
 def test_a_plan_spends_the_budget_of_its_unit_and_no_more(books: Books, unit: Cells | Picture, epsilon: float) -> None:
     point = QuestionPlanner(books, STREET, (unit,)).choose(Budget(epsilon, unit=unit))
-    found = Certificate.of(point.plan, STREET)
-    assert found.unit == unit
+    certificate = Certificate.of(point.plan, STREET)
+    assert certificate.unit == unit
     # Cells of 20 can be divided once, so they have few draws, of at most 16; beyond that a recipe of a smaller ε may be
     # expected to show as much.
-    assert (0.99 if epsilon <= 16 and unit != Cells(20) else 0.6) * epsilon < found.epsilon <= epsilon
+    assert (0.99 if epsilon <= 16 and unit != Cells(20) else 0.6) * epsilon < certificate.epsilon <= epsilon
     assert point.table == books.digest
 
 
@@ -54,8 +54,8 @@ def test_other_budgets_of_objects_are_used_up(books: Books, budget: Budget) -> N
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (16, 16), (60, 80), (64, 64), (300, 20), (4000, 4000)])
 def test_an_object_of_a_size_pays_at_most_its_budget_wherever_it_lies(size: tuple[int, int]) -> None:
-    found = planned(device="cpu", epsilon=8.0, hide=size, size=(480, 640))
-    certificate = Certificate.of(found.point.plan, STREET)
+    result = planned(device="cpu", epsilon=8.0, hide=size, size=(480, 640))
+    certificate = Certificate.of(result.point.plan, STREET)
     assert certificate.for_window(*size).epsilon <= 8.0
 
 
@@ -146,5 +146,5 @@ def test_a_plan_of_the_table_is_verified_and_another_is_refused(options: dict[st
 
 @pytest.mark.parametrize("unit", [Cells(16), Picture()])
 def test_the_certificate_of_questions_survives_json(books: Books, unit: Cells | Picture) -> None:
-    found = Certificate.of(QuestionPlanner(books, STREET, (unit,)).choose(Budget(8.0, unit=unit)).plan, STREET)
-    assert Certificate.from_json(found.to_json()) == found
+    certificate = Certificate.of(QuestionPlanner(books, STREET, (unit,)).choose(Budget(8.0, unit=unit)).plan, STREET)
+    assert Certificate.from_json(certificate.to_json()) == certificate

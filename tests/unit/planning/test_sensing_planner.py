@@ -115,7 +115,9 @@ def test_plans_of_pairs_use_nearly_all_of_the_budget(epsilon: float) -> None:
     budget, used = Budget.pure(epsilon), []
     for point in frontier(budget):
         certificate = Certificate.of(point.plan, of_pixels(1024))
-        narrow = all((terms(one).clip or 0) <= (terms(one).slope or 0) for one in certificate.ledger.selections)
+        narrow = all(
+            (terms(selection).clip or 0) <= (terms(selection).slope or 0) for selection in certificate.ledger.selections
+        )
         if point.plan.code == Pairs() and narrow:
             used.append(budget.measure(certificate) / epsilon)
     assert len(used) >= 3
@@ -170,8 +172,8 @@ def test_more_epsilon_bits_or_calls_are_never_worse() -> None:
 def test_more_epsilon_is_never_worse_at_a_low_rate() -> None:
     """The budget allows larger tilts than one bit can use; smaller tilts ask more pixels in the same bits."""
     for rate in (0.1, 1.0):
-        found = [planner(rate=rate).choose(Budget.pure(epsilon)).psnr for epsilon in (8, 64, 1000)]
-        assert all(later > before - 0.1 for before, later in itertools.pairwise(found)), (rate, found)
+        psnrs = [planner(rate=rate).choose(Budget.pure(epsilon)).psnr for epsilon in (8, 64, 1000)]
+        assert all(later > before - 0.1 for before, later in itertools.pairwise(psnrs)), (rate, psnrs)
 
 
 def test_plans_are_not_called_bound_by_the_rate_for_tiny_gains() -> None:
@@ -274,8 +276,8 @@ def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
     for units in range(520, 876, 5):
         epsilon = 2 * units * math.log(2) / 32 * (1 + 1.5e-7)
         tilt = largest_tilt(Pairs(), 1, Budget.pure(epsilon))
-        found = Certificate.of(sensing_plan(groups=4, steps=4, tilt=tilt), of_pixels(1024)).epsilon
-        assert 0.99 * epsilon <= found <= epsilon
+        reached = Certificate.of(sensing_plan(groups=4, steps=4, tilt=tilt), of_pixels(1024)).epsilon
+        assert 0.99 * epsilon <= reached <= epsilon
 
 
 @pytest.mark.parametrize(("code", "most"), [(Pairs(), 19.0), (Flat(), 8.0), (StepLimited(), 8.0)])
@@ -350,23 +352,23 @@ def test_a_table_without_residuals_is_refused_in_one_line() -> None:
 
 
 def test_residuals_are_interpolated_over_log_snr() -> None:
-    found = made_up_residuals()
-    assert found.at(np.array([0.0]))[0] == pytest.approx(found.quantiles[0], rel=1e-12)
-    assert found.at(found.snrs[1:]) == pytest.approx(found.quantiles[1:], rel=1e-12)
-    middle = math.sqrt(found.snrs[3] * found.snrs[4])
-    expected = np.sqrt(found.quantiles[3] * found.quantiles[4])
-    assert found.at(np.array([middle]))[0] == pytest.approx(expected, rel=1e-9)
-    early = found.at(np.array([found.snrs[1] / 4]))[0]
-    assert early == pytest.approx(found.quantiles[0] ** 0.75 * found.quantiles[1] ** 0.25, rel=1e-9)
-    beyond = found.at(found.snrs[-1] * np.array([1.0, 10.0, 100.0]))
-    assert beyond[0] == pytest.approx(found.quantiles[-1], rel=1e-12)
+    residuals = made_up_residuals()
+    assert residuals.at(np.array([0.0]))[0] == pytest.approx(residuals.quantiles[0], rel=1e-12)
+    assert residuals.at(residuals.snrs[1:]) == pytest.approx(residuals.quantiles[1:], rel=1e-12)
+    middle = math.sqrt(residuals.snrs[3] * residuals.snrs[4])
+    expected = np.sqrt(residuals.quantiles[3] * residuals.quantiles[4])
+    assert residuals.at(np.array([middle]))[0] == pytest.approx(expected, rel=1e-9)
+    early = residuals.at(np.array([residuals.snrs[1] / 4]))[0]
+    assert early == pytest.approx(residuals.quantiles[0] ** 0.75 * residuals.quantiles[1] ** 0.25, rel=1e-9)
+    beyond = residuals.at(residuals.snrs[-1] * np.array([1.0, 10.0, 100.0]))
+    assert beyond[0] == pytest.approx(residuals.quantiles[-1], rel=1e-12)
     assert (np.diff(beyond, axis=0) < 0).all()
     assert beyond[2] / beyond[1] == pytest.approx(beyond[1] / beyond[0], rel=1e-9)
-    assert found.mse(found.snrs) == pytest.approx(np.square(found.quantiles).mean(axis=1))
-    assert found.psnr(found.snrs) == pytest.approx(10 * np.log10(4 / found.mse(found.snrs)))
-    assert found.realised_at(6.0, 0.5) == found.realised_at(6.4, 0.1) == 0.94
-    assert found.realised_at(4.0, 1.0) == pytest.approx((0.9 + 0.97) / 2)
-    assert found.realised_at(20.0, 8.0) == 0.99
+    assert residuals.mse(residuals.snrs) == pytest.approx(np.square(residuals.quantiles).mean(axis=1))
+    assert residuals.psnr(residuals.snrs) == pytest.approx(10 * np.log10(4 / residuals.mse(residuals.snrs)))
+    assert residuals.realised_at(6.0, 0.5) == residuals.realised_at(6.4, 0.1) == 0.94
+    assert residuals.realised_at(4.0, 1.0) == pytest.approx((0.9 + 0.97) / 2)
+    assert residuals.realised_at(20.0, 8.0) == 0.99
 
 
 def test_digests_follow_from_the_statistics() -> None:

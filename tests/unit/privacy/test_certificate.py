@@ -65,31 +65,33 @@ HAND = [
 def test_a_table_worked_by_hand(
     coding: Coding, gains: tuple[float, ...], integers: list[tuple[int, int]], times: tuple[int, int]
 ) -> None:
-    found = Certificate.of(plan_of(coding, gains), of_pixels(1024))
-    assert [(terms(one).sensitivity, terms(one).fraction_bits) for one in found.releases[0].selections] == integers
+    certificate = Certificate.of(plan_of(coding, gains), of_pixels(1024))
+    assert [
+        (terms(row).sensitivity, terms(row).fraction_bits) for row in certificate.releases[0].selections
+    ] == integers
     s, bits = integers[0]
     with localcontext(prec=40):
         loss = 2 * s * Decimal(2).ln() / 2**bits + Decimal(2) ** -38
         expected = times[0] * loss, times[1] * loss**2 / 8
-    assert Decimal(found.epsilon) >= expected[0]
-    assert Decimal(found.rho) >= expected[1]
-    assert (found.epsilon, found.rho) == pytest.approx(tuple(map(float, expected)), rel=1e-14)
+    assert Decimal(certificate.epsilon) >= expected[0]
+    assert Decimal(certificate.rho) >= expected[1]
+    assert (certificate.epsilon, certificate.rho) == pytest.approx(tuple(map(float, expected)), rel=1e-14)
 
 
 def test_the_worst_pixel_counts_and_not_the_average() -> None:
     """With a period of six, a third of the pixels meets each of two steps, and ε is that of the dearer one."""
-    found = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), of_pixels(1024))
-    dear, cheap = (one.charge().epsilon for one in found.releases[0].selections)
-    assert found.epsilon == pytest.approx(dear, rel=1e-14)
-    assert (dear + cheap) / 2 < 0.6 * found.epsilon
+    certificate = Certificate.of(plan_of(SPARSE, (2**-4, 2**-10)), of_pixels(1024))
+    dear, cheap = (row.charge().epsilon for row in certificate.releases[0].selections)
+    assert certificate.epsilon == pytest.approx(dear, rel=1e-14)
+    assert (dear + cheap) / 2 < 0.6 * certificate.epsilon
 
 
 def test_steps_add_up_to_the_total() -> None:
-    found = Certificate.of(plan_of(PAPER), of_pixels(1024))
-    steps = list(found.steps)
+    certificate = Certificate.of(plan_of(PAPER), of_pixels(1024))
+    steps = list(certificate.steps)
     assert [step.step for step in steps] == [0, 1, 2]
-    assert math.fsum(step.epsilon for step in steps) == pytest.approx(found.epsilon, rel=1e-14)
-    assert math.fsum(step.rho for step in steps) == pytest.approx(found.rho, rel=1e-14)
+    assert math.fsum(step.epsilon for step in steps) == pytest.approx(certificate.epsilon, rel=1e-14)
+    assert math.fsum(step.rho for step in steps) == pytest.approx(certificate.rho, rel=1e-14)
     for step in steps:
         alone = Certificate.of(plan_of(PAPER, (plan_of(PAPER).steps[step.step].snr_gain,)), of_pixels(1024))
         assert (step.epsilon, step.rho) == (alone.epsilon, alone.rho)
@@ -141,11 +143,11 @@ def test_several_pixels_cost_more() -> None:
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
 def test_epsilon_at_delta_is_never_above_pure_epsilon(delta: float) -> None:
     for gains in ((2**-3,), (2**-13,) * 300):
-        found = Certificate.of(plan_of(SHARP, gains), of_pixels(1024))
-        assert found.approximate(delta) <= found.epsilon
-    assert found.approximate(delta) < 0.7 * found.epsilon
-    stated = dataclasses.replace(found, delta=delta)
-    assert stated.epsilon_at_delta == found.approximate(delta)
+        certificate = Certificate.of(plan_of(SHARP, gains), of_pixels(1024))
+        assert certificate.approximate(delta) <= certificate.epsilon
+    assert certificate.approximate(delta) < 0.7 * certificate.epsilon
+    stated = dataclasses.replace(certificate, delta=delta)
+    assert stated.epsilon_at_delta == certificate.approximate(delta)
 
 
 # The metric form.
@@ -281,8 +283,10 @@ def test_the_last_bits_of_a_logarithm_are_no_forgery() -> None:
 
 
 def test_steps_have_the_costs_of_the_group() -> None:
-    found = Certificate.of(plan_of(PAPER), of_pixels(1024)).for_units(10)
-    assert found.to_dict()["epsilon"] <= sum(step["epsilon"] for step in found.to_dict()["steps"]) * (1 + 1e-9)
+    certificate = Certificate.of(plan_of(PAPER), of_pixels(1024)).for_units(10)
+    assert certificate.to_dict()["epsilon"] <= sum(step["epsilon"] for step in certificate.to_dict()["steps"]) * (
+        1 + 1e-9
+    )
 
 
 @pytest.mark.parametrize("forgery", [f for _, f in forgeries()], ids=[name for name, _ in forgeries()])
@@ -305,33 +309,45 @@ def test_json_that_is_not_a_certificate_is_refused(text: str) -> None:
 
 
 def test_the_table_has_all_numbers() -> None:
-    found = Certificate.of(plan_of(PAPER), of_pixels(1024), delta=1e-6)
-    text = found.table()
-    for word in ("worst pixel", f"{found.epsilon:.6g}", f"{found.rho:.6g}", "δ = 1e-06", "pixel", *ASSUMPTIONS):
+    certificate = Certificate.of(plan_of(PAPER), of_pixels(1024), delta=1e-6)
+    text = certificate.table()
+    for word in (
+        "worst pixel",
+        f"{certificate.epsilon:.6g}",
+        f"{certificate.rho:.6g}",
+        "δ = 1e-06",
+        "pixel",
+        *ASSUMPTIONS,
+    ):
         assert word in text
     assert all(word in text for word in not_covered(Pixel()))
-    assert f"{found.approximate(1e-7):.6g} at 1e-07" in text
+    assert f"{certificate.approximate(1e-7):.6g} at 1e-07" in text
     assert len(text.splitlines()) == 1 + 3 + 4 + len(ASSUMPTIONS) + len(not_covered(Pixel()))
-    assert (found.assumptions, found.not_covered) == (ASSUMPTIONS, not_covered(Pixel()))
+    assert (certificate.assumptions, certificate.not_covered) == (ASSUMPTIONS, not_covered(Pixel()))
 
 
 def test_equal_steps_have_one_line_of_the_table() -> None:
     """The line has their count. Equal steps of two releases have lines of their own."""
     gains = (0.25, 0.25, 0.25, 0.5, 0.25)
     steps = tuple(Step(999 - i, 998 - i, gain, 16, 6) for i, gain in enumerate(gains))
-    found = Certificate.of(Plan(Coding(Sign(period=1), Flat()), steps, separate=False), of_pixels(64, 1))
-    names = [line.split("  ")[0].split() for line in (text.strip() for text in found.table().splitlines()[1:4])]
+    certificate = Certificate.of(Plan(Coding(Sign(period=1), Flat()), steps, separate=False), of_pixels(64, 1))
+    names = [line.split("  ")[0].split() for line in (text.strip() for text in certificate.table().splitlines()[1:4])]
     assert names == [["0", "to", "2"], ["3"], ["4"]]
-    counts = [int(line[12:].split()[0]) for line in found.table().splitlines()[1:4]]
+    counts = [int(line[12:].split()[0]) for line in certificate.table().splitlines()[1:4]]
     assert counts == [3, 1, 1]
-    twice = found.compose(found).table().splitlines()[1:8]
+    twice = certificate.compose(certificate).table().splitlines()[1:8]
     assert [line.split()[0] for line in twice] == ["0/0", "0/3", "0/4", "1/0", "1/3", "1/4", "worst"]
 
 
 def test_records_are_read_only() -> None:
-    found = Certificate.of(plan_of(PAPER), of_pixels(1024))
-    (first, *_) = found.releases[0].selections
-    for thing, name in ((found, "units"), (found.releases[0], "period"), (first, "touched"), (first.terms, "eta")):
+    certificate = Certificate.of(plan_of(PAPER), of_pixels(1024))
+    (first, *_) = certificate.releases[0].selections
+    for thing, name in (
+        (certificate, "units"),
+        (certificate.releases[0], "period"),
+        (first, "touched"),
+        (first.terms, "eta"),
+    ):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(thing, name, 1)
 
@@ -376,7 +392,7 @@ def wrong() -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("changes", [c for _, c in wrong()], ids=[name for name, _ in wrong()])
 def test_an_encoder_that_deviates_from_its_plan_writes_no_archive(changes: dict[str, Any]) -> None:
     plan = plan_of(SHARP, size=50)
-    indices = [[0] * sum(one.chunks for one in Ledger.planned(plan, of_pixels(64)).selections)]
+    indices = [[0] * sum(row.chunks for row in Ledger.planned(plan, of_pixels(64)).selections)]
     right = Archive.build(release(plan), [Geometry(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
     assert right.certificate.ledger == record(plan, 64).ledger(plan, 1)
     with pytest.raises(DippError, match=r"^(ledger|touched): "):
@@ -432,20 +448,20 @@ def test_ledgers_are_checked() -> None:
 def test_a_certificate_reads_as_its_statement() -> None:
     plan = plan_of(SHARP)
     for delta in (None, 1e-6):
-        found = Certificate.of(plan, of_pixels(64), delta)
-        assert str(found) == f"{found}" == found.statement()
-        assert repr(found) == f"<dipp.Certificate: {found.short()}>"
-        assert len(repr(found)) < 120
-        assert upper(found.epsilon) in repr(found)
-        assert (delta is None) == ("δ" not in repr(found))
-    assert "per 9 pixels" in repr(found.for_units(9))
+        certificate = Certificate.of(plan, of_pixels(64), delta)
+        assert str(certificate) == f"{certificate}" == certificate.statement()
+        assert repr(certificate) == f"<dipp.Certificate: {certificate.short()}>"
+        assert len(repr(certificate)) < 120
+        assert upper(certificate.epsilon) in repr(certificate)
+        assert (delta is None) == ("δ" not in repr(certificate))
+    assert "per 9 pixels" in repr(certificate.for_units(9))
 
 
 def test_a_certificate_in_a_notebook() -> None:
     """It has the promise, its assumptions and what it does not cover, escaped as text."""
-    found = Certificate.of(plan_of(SHARP), of_pixels(64))
-    shown = found._repr_html_()
-    for text in (found.statement(), *found.assumptions, *found.not_covered):
+    certificate = Certificate.of(plan_of(SHARP), of_pixels(64))
+    shown = certificate._repr_html_()
+    for text in (certificate.statement(), *certificate.assumptions, *certificate.not_covered):
         assert html.escape(text) in shown
     elements = ElementTree.fromstring(shown)  # noqa: S314 - made here
-    assert {one.tag for one in elements.iter()} == {"div", "p", "b", "details", "summary", "ul", "li"}
+    assert {element.tag for element in elements.iter()} == {"div", "p", "b", "details", "summary", "ul", "li"}

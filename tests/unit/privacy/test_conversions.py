@@ -55,8 +55,8 @@ ZCDP_TO_APPROXIMATE = (
 
 @pytest.mark.parametrize(("rho", "delta", "epsilon"), ZCDP_TO_APPROXIMATE)
 def test_zcdp_converts_to_the_best_epsilon(rho: float, delta: float, epsilon: float) -> None:
-    found = conversions.epsilon_of_zcdp(rho, delta)
-    assert epsilon * (1 - 1e-13) <= found <= epsilon * (1 + 1e-9)
+    bound = conversions.epsilon_of_zcdp(rho, delta)
+    assert epsilon * (1 - 1e-13) <= bound <= epsilon * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("rho", "delta", "epsilon"), ZCDP_TO_APPROXIMATE)

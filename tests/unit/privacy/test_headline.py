@@ -46,42 +46,42 @@ def certificate(unit: Unit, hidden: Size | None = None, delta: float | None = No
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
 def test_the_first_number_is_that_of_the_object(unit: Unit) -> None:
     """Statement, short form, HTML and JSON: the ε of a hidden object stands before that of the unit."""
-    found = certificate(unit, (6, 8))
-    price = unit.met(6, 8) * found.epsilon
-    first = upper(found.for_window(6, 8).epsilon)
+    claim = certificate(unit, (6, 8))
+    price = unit.met(6, 8) * claim.epsilon
+    first = upper(claim.for_window(6, 8).epsilon)
     assert float(first) == pytest.approx(price, rel=1e-5)
     named = f"ε = {first} pure for any object of at most 6×8 pixels"
-    assert found.statement().startswith(f"{named}, wherever it lies; ε = ")
-    assert found.short().startswith(f"{named}; ε = ")
-    assert found.statement().endswith(unit.words)
-    numbers = re.findall(r"ε = ([\d.]+)", found._repr_html_())
+    assert claim.statement().startswith(f"{named}, wherever it lies; ε = ")
+    assert claim.short().startswith(f"{named}; ε = ")
+    assert claim.statement().endswith(unit.words)
+    numbers = re.findall(r"ε = ([\d.]+)", claim._repr_html_())
     assert numbers[0] == first
-    content = found.to_dict()["hidden"]
-    assert (content["width"], content["height"], content["epsilon"]) == (6, 8, found.for_window(6, 8).epsilon)
-    assert Headline.of(found.to_dict()) == found.headline == Headline(content["epsilon"], unit, (6, 8))
+    content = claim.to_dict()["hidden"]
+    assert (content["width"], content["height"], content["epsilon"]) == (6, 8, claim.for_window(6, 8).epsilon)
+    assert Headline.of(claim.to_dict()) == claim.headline == Headline(content["epsilon"], unit, (6, 8))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
 def test_without_an_object_it_is_that_of_the_unit(unit: Unit) -> None:
-    found = certificate(unit)
-    assert found.statement().startswith(f"ε = {upper(found.epsilon)} pure, ρ = ")
-    assert found.headline == Headline(found.epsilon, unit)
-    assert "hidden" not in found.to_dict()
+    claim = certificate(unit)
+    assert claim.statement().startswith(f"ε = {upper(claim.epsilon)} pure, ρ = ")
+    assert claim.headline == Headline(claim.epsilon, unit)
+    assert "hidden" not in claim.to_dict()
 
 
 def test_a_delta_is_stated_for_the_object_too() -> None:
-    found = certificate(Cells(4), (6, 8), 1e-3)
-    window = found.for_window(6, 8)
-    assert found.statement().startswith(
+    claim = certificate(Cells(4), (6, 8), 1e-3)
+    window = claim.for_window(6, 8)
+    assert claim.statement().startswith(
         f"ε = {upper(window.approximate(1e-3))} at δ = 0.001, {upper(window.epsilon)} pure"
     )
-    assert report.promise(found.to_dict()) == found.statement()  # as `dipp info` says of a dataset
+    assert report.promise(claim.to_dict()) == claim.statement()  # as `dipp info` says of a dataset
 
 
 def test_json_keeps_the_object() -> None:
-    found = certificate(Cells(4), (6, 8))
-    content = json.loads(found.to_json())
-    assert Certificate.from_json(found.to_json()) == found
+    claim = certificate(Cells(4), (6, 8))
+    content = json.loads(claim.to_json())
+    assert Certificate.from_json(claim.to_json()) == claim
     for change in ({"width": 5}, {"epsilon": 1.0}, {"rho": 0.0}, {"height": 0}, {"width": "6"}):
         forged = {**content, "hidden": {**content["hidden"], **change}}
         with pytest.raises(DippError):
@@ -92,11 +92,11 @@ def test_json_keeps_the_object() -> None:
 
 
 def test_groups_and_compositions() -> None:
-    found = certificate(Cells(4), (6, 8))
-    assert found.for_units(3).hidden is None
-    assert found.compose(found).hidden == (6, 8)
-    assert found.compose(certificate(Cells(4))).hidden is None
-    assert found.for_picture(Geometry(17, 9, 3)) == found.for_units(15)
+    claim = certificate(Cells(4), (6, 8))
+    assert claim.for_units(3).hidden is None
+    assert claim.compose(claim).hidden == (6, 8)
+    assert claim.compose(certificate(Cells(4))).hidden is None
+    assert claim.for_picture(Geometry(17, 9, 3)) == claim.for_units(15)
     with refused("window"):
         certificate(Cells(4), (0, 8))
 

@@ -53,10 +53,10 @@ def exact(draws: list[Weights], epsilon: float) -> Decimal:
 def test_the_smallest_epsilon(draws: list[Weights], exponent: float) -> None:
     """By every outcome in exact arithmetic, δ holds at the returned ε, and fails at a slightly smaller one."""
     delta = 10.0**exponent
-    found = epsilon_of_draws(Counter(law.loss for law in draws), delta)
-    assert exact(draws, found) <= Decimal(delta)
-    assert found == 0 or exact(draws, found * (1 - 1e-7)) > Decimal(delta) * (1 - Decimal(10) ** -7)
-    assert found <= math.fsum(law.epsilon for law in draws) * (1 + 1e-12)
+    epsilon = epsilon_of_draws(Counter(law.loss for law in draws), delta)
+    assert exact(draws, epsilon) <= Decimal(delta)
+    assert epsilon == 0 or exact(draws, epsilon * (1 - 1e-7)) > Decimal(delta) * (1 - Decimal(10) ** -7)
+    assert epsilon <= math.fsum(law.epsilon for law in draws) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 3, 100, 200, 255])
@@ -65,8 +65,8 @@ def test_losses_that_nearly_cancel_round_up(count: int) -> None:
     up = Loss(1.1, Fraction(1), Fraction(0))
     down = Loss(math.nextafter(1.1, 0), Fraction(0), Fraction(1))
     left, delta = count * (Fraction(up.epsilon) - Fraction(down.epsilon)), 1e-17
-    found = epsilon_of_draws({up: count, down: count}, delta)
-    assert left - Fraction(2 * delta) <= found <= left + Fraction(3 * count) / 2**48
+    epsilon = epsilon_of_draws({up: count, down: count}, delta)
+    assert left - Fraction(2 * delta) <= epsilon <= left + Fraction(3 * count) / 2**48
 
 
 @pytest.mark.parametrize(("law", "count"), [(LAWS[0], 40), (LAWS[1], 200), (LAWS[2], 7)])
@@ -87,9 +87,9 @@ def test_many_draws_are_summed_fast() -> None:
     """Thousands of draws of one law are summed. For more draws or many laws, the result is infinite."""
     law, other = LAWS[0].loss, LAWS[1].loss
     begun = time.perf_counter()
-    found = epsilon_of_draws({law: losses.MAX_DRAWS}, 1e-6)
+    epsilon = epsilon_of_draws({law: losses.MAX_DRAWS}, 1e-6)
     assert time.perf_counter() - begun < 20
-    assert found < conversions.epsilon_of_zcdp(LAWS[0].rho * losses.MAX_DRAWS, 1e-6)
+    assert epsilon < conversions.epsilon_of_zcdp(LAWS[0].rho * losses.MAX_DRAWS, 1e-6)
     assert epsilon_of_draws({law: losses.MAX_DRAWS + 1}, 1e-6) == math.inf
     assert epsilon_of_draws({law: 1000, other: 1000}, 1e-6) == math.inf
     assert epsilon_of_draws({law: 1}, 1e-300) == math.inf
@@ -111,32 +111,32 @@ def band(monkeypatch: pytest.MonkeyPatch) -> Certificate:
 def test_a_certificate_states_the_smallest_bound(band: Certificate, count: int) -> None:
     """This holds over steps, releases and units: k units take part in k times as many draws."""
     both, delta = band.compose(band, band).for_units(count), 1e-6
-    found = both.approximate(delta)
-    assert found == epsilon_of_draws({LAWS[1].loss: 8 * 3 * count}, delta)
-    assert found < min(both.epsilon, conversions.epsilon_of_zcdp(both.rho, delta))
+    epsilon = both.approximate(delta)
+    assert epsilon == epsilon_of_draws({LAWS[1].loss: 8 * 3 * count}, delta)
+    assert epsilon < min(both.epsilon, conversions.epsilon_of_zcdp(both.rho, delta))
     stated = Certificate((*both.releases,), delta, count)
     assert Certificate.from_json(stated.to_json()) == stated
-    assert stated.epsilon_at_delta == found
+    assert stated.epsilon_at_delta == epsilon
     with refused("certificate", "ledgers"):
-        Certificate.from_json(stated.to_json().replace(f'"epsilon_at_delta": {found}', '"epsilon_at_delta": 0.5'))
+        Certificate.from_json(stated.to_json().replace(f'"epsilon_at_delta": {epsilon}', '"epsilon_at_delta": 0.5'))
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_questions_to_blocks_count_a_draw_for_each_block(name: str) -> None:
     """A unit of split × split blocks takes part in split² draws of a question, and k units in k times as many."""
     plan, delta = PLANS[name], 1e-5
-    found = Certificate.of(plan, Geometry(32, 48, 3), delta)
+    certificate = Certificate.of(plan, Geometry(32, 48, 3), delta)
     for count in (1, 6):
         draws: Counter[Loss] = Counter()
         for step in plan.steps:
             draws[step.weights.loss] += step.split**2 * count
-        many = found.for_units(count)
+        many = certificate.for_units(count)
         assert many.approximate(delta) == epsilon_of_draws(draws, delta) <= many.epsilon
         assert many.epsilon == pytest.approx(sum(loss.epsilon * number for loss, number in draws.items()))
     with localcontext(DECIMALS):
         laws = [(step.weights, step.split**2) for step in plan.steps]
         exactly = sum(number * (Decimal(law.heavy) / law.light).ln() for law, number in laws)
-    assert Decimal(found.epsilon) >= exactly
+    assert Decimal(certificate.epsilon) >= exactly
 
 
 def test_too_many_draws_use_the_conversion_of_rho(band: Certificate) -> None:

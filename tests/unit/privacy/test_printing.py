@@ -69,18 +69,22 @@ def test_no_number_of_a_statement_or_a_table_is_below_the_certificate(
     """For any gains, which are 32-bit floats, printed ε, ρ and (ε, δ) are not below their values."""
     coding = Coding(Sign(period=1), Flat(Fraction(1)))
     along = tuple(Step(999 - i, 998 - i, gain * 2.0**-23, 16, 6) for i in range(steps))
-    found = Certificate.of(Plan(coding, along, separate=False), of_pixels(64, 1), delta)
-    numbers = [float(text) for text in re.findall(f"[ερδ] = {NUMBER}", found.statement())]
-    due = [found.epsilon, found.rho] if delta is None else [found.approximate(delta), delta, found.epsilon, found.rho]
+    certificate = Certificate.of(Plan(coding, along, separate=False), of_pixels(64, 1), delta)
+    numbers = [float(text) for text in re.findall(f"[ερδ] = {NUMBER}", certificate.statement())]
+    due = (
+        [certificate.epsilon, certificate.rho]
+        if delta is None
+        else [certificate.approximate(delta), delta, certificate.epsilon, certificate.rho]
+    )
     assert all(printed >= value for printed, value in zip(numbers, due, strict=True))
-    _, line, last, *_ = found.table().splitlines()  # all steps are equal, and have one line
-    for cost in found.steps:
+    _, line, last, *_ = certificate.table().splitlines()  # all steps are equal, and have one line
+    for cost in certificate.steps:
         pure, rho = line.split()[-2:]
         assert float(pure) >= cost.epsilon
         assert float(rho) >= cost.rho
     worst = [float(text) for text in last.split()[-2:]]
-    assert worst >= [found.epsilon, found.rho]
-    assert worst[1] >= found.rho
+    assert worst >= [certificate.epsilon, certificate.rho]
+    assert worst[1] >= certificate.rho
 
 
 @given(st.floats(min_value=1e-30, max_value=1e30), st.floats(min_value=1e-300, max_value=0.999))
@@ -92,10 +96,12 @@ def test_a_budget_in_words_bounds_what_it_allows(limit: float, delta: float) -> 
 def test_json_keeps_all_digits() -> None:
     coding = Coding(Sign(period=1), Flat(Fraction(1)))
     plan = Plan(coding, (Step(999, 998, 0.3125, 16, 6),), separate=False)
-    found = Certificate.of(plan, of_pixels(64, 1))
-    assert found.to_dict()["epsilon"] == found.epsilon
-    assert Certificate.from_json(found.to_json()) == found
-    assert not math.isclose(float(upper(found.epsilon)), found.epsilon, rel_tol=1e-12)  # so the two do differ
+    certificate = Certificate.of(plan, of_pixels(64, 1))
+    assert certificate.to_dict()["epsilon"] == certificate.epsilon
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    assert not math.isclose(
+        float(upper(certificate.epsilon)), certificate.epsilon, rel_tol=1e-12
+    )  # so the two do differ
 
 
 ROUNDED = re.compile(r"[ερδ](?: at least)?(?: =| ≤| <) \{[^{}]*:[^{}]*[efg]\}")

@@ -46,7 +46,7 @@ def test_the_recorded_ledger_equals_the_planned_one(code: Any, pixels: int, grou
     assert record(plan, pixels).ledger(plan, 1) == planned
     both = record(plan, pixels, recorder=record(plan, 4 * pixels + 1))
     assert both.ledger(plan, 2) == planned
-    assert [one.code for one in planned.selections] == [code.name] * steps
+    assert [selection.code for selection in planned.selections] == [code.name] * steps
 
 
 @sizes
@@ -94,11 +94,11 @@ def test_rho_of_pixels_adds_up_if_no_two_share_a_draw() -> None:
 
 @codes
 def test_a_ledger_survives_json(code: Any) -> None:
-    found = Certificate.of(sensing_plan(code, clip=4.0), of_pixels(1024), delta=1e-6)
-    for one in (found, found.compose(found), found.for_units(3)):
+    certificate = Certificate.of(sensing_plan(code, clip=4.0), of_pixels(1024), delta=1e-6)
+    for one in (certificate, certificate.compose(certificate), certificate.for_units(3)):
         assert Certificate.from_json(one.to_json()) == one
-    rows = json.loads(found.to_json())["releases"][0]["selections"]
-    for row, step in zip(rows, found.ledger.selections, strict=True):
+    rows = json.loads(certificate.to_json())["releases"][0]["selections"]
+    for row, step in zip(rows, certificate.ledger.selections, strict=True):
         assert (row["code"], row["clip"], row["slope"]) == (code.name, terms(step).clip, terms(step).slope)
         assert row["sensitivity"] == 2 * min(row["clip"], row["slope"])
 
@@ -260,14 +260,14 @@ def test_a_whole_bound_covers_the_rounding_of_floats(tilt: float, width: float) 
 
 def test_small_changes_cost_relatively_more_than_before() -> None:
     """A change of a tenth of the range costs a narrow clip the whole ε, and a tenth of it without a clip."""
-    found = Ledger.planned(sensing_plan(clip=0.5), of_pixels(64))
-    assert found.epsilon_of_change(26) > 0.9 * found.epsilon
+    ledger = Ledger.planned(sensing_plan(clip=0.5), of_pixels(64))
+    assert ledger.epsilon_of_change(26) > 0.9 * ledger.epsilon
     steps = (Step(9, 5, 2**-6, 20, 9), Step(5, 2, 2**-6, 20, 9))
     before = Ledger.planned(Plan(SHARP, steps), of_pixels(64))
     assert before.epsilon_of_change(26) < 0.12 * before.epsilon
     images = np.zeros((2, 4, 4, 3), np.uint8)
     images[1, 2, 2] = 26
-    assert Certificate((found,)).between(*images) == pytest.approx(found.epsilon_of_change(26), rel=1e-11)
+    assert Certificate((ledger,)).between(*images) == pytest.approx(ledger.epsilon_of_change(26), rel=1e-11)
 
 
 @pytest.mark.parametrize("name", ["pairs", "flat"])
