@@ -1,4 +1,4 @@
-// The sign and the Laplace score and the bin sums in CUDA C++; cuda_kernels.py compiles and launches them.
+// The sign score, the Laplace score and the bin sums in CUDA C++; cuda_kernels.py compiles and calls them.
 //
 // Philox with its uniform parts taken out: the counter is (group, block, chunk, nonce), block = candidate / 8. The first
 // rounds mix only words of the block with words of the chunk, and words of the group with words of the chunk: `block`
@@ -16,7 +16,7 @@ __device__ __forceinline__ u32 hi(u64 product) { return u32(product >> 32); }
 __device__ __forceinline__ u32 lo(u64 product) { return u32(product); }
 __device__ __forceinline__ u64 times(u32 a, u32 b) { return u64(a) * b; }
 
-struct Chunk {  // what all draws of a chunk share: its stream, and the round keys from the fourth round on
+struct Chunk {  // the shared state of all draws of a chunk: its stream, and the round keys from the fourth round on
   u32 key0, key1, nonce, number, k0[7], k1[7];
   __device__ __forceinline__ explicit Chunk(const u32* stream)
       : key0(stream[0]), key1(stream[1]), nonce(stream[2]), number(stream[3]) {
@@ -31,7 +31,7 @@ struct Chunk {  // what all draws of a chunk share: its stream, and the round ke
   __device__ __forceinline__ u64 block(u32 number_of_block) const {
     return times(hi(times(number, M1)) ^ number_of_block ^ key0, M0);
   }
-  // The last round's keys are arguments, so that a caller can have the words flipped for nothing.
+  // The keys of the last round are arguments, so that a caller can flip bits of the words at no cost.
   __device__ __forceinline__ uint4 words(u64 block, uint4 g, u32 last0, u32 last1) const {
     u64 q = times(hi(block) ^ g.x, M1);
     u32 c0 = hi(q) ^ g.y, c1 = lo(q), c2 = lo(block) ^ g.z, c3 = g.w;
@@ -63,8 +63,8 @@ __device__ __forceinline__ void store(int* scores, const int* order, u32 candida
 // block's half and zeros against the other's, columns 4-7 the reverse, so that no block disturbs another; three products
 // make all planes.
 
-constexpr int STEP = 8, STEPS = 96;  // groups of a product, four a thread; steps whose operands are kept at a time
-constexpr int PRODUCTS = 3;          // of four planes each
+constexpr int STEP = 8, STEPS = 96;  // groups of a product, four for each thread; steps whose operands are kept at a time
+constexpr int PRODUCTS = 3;          // number of products, of four planes each
 
 __device__ __forceinline__ void count(int (&sum)[4], const u32 (&bits)[4], uint2 planes) {
   asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -72,7 +72,7 @@ __device__ __forceinline__ void count(int (&sum)[4], const u32 (&bits)[4], uint2
       : "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3]), "r"(planes.x), "r"(planes.y));
 }
 
-template <int LIVE>  // groups that this thread makes; one beyond the last meets planes of zeros
+template <int LIVE>  // number of groups of this thread; a group beyond the last is multiplied by planes of zeros
 __device__ __forceinline__ void product(int (&sum)[4][PRODUCTS][4], const Chunk& chunk, u64 block, const uint4* groups,
                                         const uint2* planes) {
   u32 word[4][4] = {};
@@ -172,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(256)
 #define GAPS 0
 #endif
 
-constexpr int BATCH = 256;  // coordinates kept at a time
+constexpr int BATCH = 256;  // number of coordinates kept at a time
 
 __device__ __forceinline__ u32 clamped(u32 pair, u32 reach) {
 #if __CUDA_ARCH__ >= 900
