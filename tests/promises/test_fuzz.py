@@ -24,6 +24,7 @@ from helpers import broken_archives, broken_datasets
 from helpers.archives import sealed
 from helpers.broken_archives import Survey, checked_read, costly, limited_survey, read, seeds, survey
 from helpers.paths import ROOT
+from helpers.refusals import refused
 
 from dipp.errors import DippError
 from dipp.format.release import Release
@@ -78,10 +79,10 @@ def test_another_certificate_in_a_file_would_be_found() -> None:
     certificate = good.certificate
     stated = struct.pack("<2d", certificate.epsilon / 2, certificate.rho)
     data = sealed(good.to_bytes().replace(struct.pack("<2d", certificate.epsilon, certificate.rho), stated))
-    with pytest.raises(DippError, match="another certificate"):
+    with refused("file"):
         checked_read(data, again=False)
     believing = mock.patch.object(Release, "claim", return_value=struct.unpack("<2d", stated))
-    with believing, pytest.raises(AssertionError, match="recomputed"):
+    with believing, pytest.raises(AssertionError):
         checked_read(data, again=False)
 
 

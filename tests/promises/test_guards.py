@@ -23,6 +23,7 @@ from helpers.codecs import SEED, make_codec, pictures_of_two_sizes, states
 from helpers.commands import Command
 from helpers.geometry import of_pixels
 from helpers.paths import DOCS, ROOT
+from helpers.refusals import refused
 from helpers.syntax import imports, names
 from PIL import Image, PngImagePlugin
 
@@ -43,7 +44,7 @@ from dipp.core.plan import Coding
 from dipp.core.price import StepRecord
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.units import Pixel
-from dipp.errors import DippError, NoCertificateError
+from dipp.errors import NoCertificateError
 from dipp.models.diffusion import NoiseSchedule, Transition
 from dipp.models.unet import UNetDenoiser
 from dipp.odometer import Odometer
@@ -244,13 +245,13 @@ def test_4_a_second_encoding_costs_as_much_again() -> None:
     ids=["nan", "float", "int64", "nan tensor", "float tensor"],
 )
 def test_5_only_eight_bits_enter(image: Any) -> None:
-    with pytest.raises(DippError, match="image: must be uint8"):
+    with refused("image", str(image.dtype).removeprefix("torch.")):
         make_codec(SHARP).encode([image])
 
 
 @pytest.mark.parametrize("value", [1.0001, -1.5, np.nan, np.inf])
 def test_5_levels_refuse_what_is_out_of_range(value: float) -> None:
-    with pytest.raises(DippError, match="clamp"):
+    with refused("x", "[-1, 1]"):
         Arithmetic(SHARP.channel, 0.1).levels(np.array([0.0, value]))
 
 
@@ -261,14 +262,14 @@ def unclamped(self: Arithmetic, x: Any) -> Any:
 
 def test_5_without_that_check_the_scores_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arithmetic, "levels", unclamped)
-    with pytest.raises(DippError, match="shifts: must be within the limit of the law"):
+    with refused("shifts"):
         make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
 
 
 def test_5_without_both_the_ledger_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arithmetic, "levels", unclamped)
     monkeypatch.setattr(ScoringTask, "__post_init__", lambda _: None)
-    with pytest.raises(DippError, match="ledger: of the encoder differs from that of its plan"):
+    with refused("ledger"):
         make_codec(SHARP).encode(pictures_of_two_sizes()[:1])
 
 
@@ -364,10 +365,10 @@ def test_8_no_epsilon_without_privacy(coding: Coding, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
 def test_9_the_selection_takes_integers_only(kind: type) -> None:
-    with pytest.raises(DippError, match="int32"):
+    with refused("scores", "int32", np.dtype(kind).name):
         selection.select(np.zeros((1, 8), kind), 10)
     if kind is not np.int64:
-        with pytest.raises(DippError, match="int64"):
+        with refused("sums", "int64"):
             selection.draw_bins(np.ones((1, selection.BINS), kind))
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.redaction import BOX, inside, pair, saved, scene
+from helpers.refusals import refused
 from helpers.taint import LeakError, Private
 from PIL import Image
 
 import dipp
 from dipp.core import randomness
-from dipp.errors import DippError
 from dipp.odometer import Meter
 from dipp.redaction import charging, record, sources
 from dipp.redaction.redact import Redacted
@@ -83,16 +83,16 @@ def test_records_that_contradict_themselves(tmp_path: Path) -> None:
     facts = json.loads(made.save(path).read_text())
     other = redacted(file_of(scene(), "PNG"), regions=[OTHER]).record.facts["answers"]
     certificate = facts["certificate"]
-    for change, said in (
-        ({"certificate": {**certificate, "epsilon": 1.0}}, "does not follow from its regions"),
-        ({"answers": other}, "answers are about other regions"),
-        ({"answers": "AAAA"}, "archive|damaged"),
-        ({"answers": redacted(file_of(pair()[0], "PNG"), 64).record.facts["answers"]}, "does not follow"),
+    for change, argument in (
+        ({"certificate": {**certificate, "epsilon": 1.0}}, "a.png"),
+        ({"answers": other}, "a.png"),
+        ({"answers": "AAAA"}, "file"),
+        ({"answers": redacted(file_of(pair()[0], "PNG"), 64).record.facts["answers"]}, "a.png"),
     ):
-        with pytest.raises(DippError, match=said):
+        with refused(argument):
             record.check(path, record.Record({**facts, **change}), "cpu")
     without = {key: value for key, value in facts.items() if key != "answers"}
-    with pytest.raises(DippError, match="does not follow from its regions"):
+    with refused("a.png"):
         record.check(path, record.Record(without), "cpu")
 
 
@@ -158,20 +158,13 @@ def test_regions_that_share_a_cell_or_an_id_are_one_unit() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"epsilon": -1.0}, "epsilon: 0, which never reads a region"),
-        ({"epsilon": float("nan")}, "epsilon: 0, which never reads a region"),
-        ({"epsilon": True}, "epsilon: 0, which never reads a region"),
-    ],
-)
-def test_invalid_epsilons_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(DippError, match=said):
-        redacted(file_of(scene(), "PNG"), **given)
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan"), True])
+def test_an_invalid_epsilon_is_refused(epsilon: float) -> None:
+    with refused("epsilon", str(epsilon)):
+        redacted(file_of(scene(), "PNG"), epsilon=epsilon)
 
 
 def test_pixels_of_16_bits_can_only_be_hidden_with_0() -> None:
     wide = Image.fromarray(scene()[..., 0].astype(np.uint16) * 251)
-    with pytest.raises(DippError, match="must be 0 for regions of 16-bit pixels"):
+    with refused("epsilon", "16-bit"):
         redacted(saved(np.asarray(wide), "PNG"))

@@ -241,7 +241,7 @@ def test_large_payloads_carry_a_checksum_each(coding: Coding) -> None:
         Archive.from_bytes(bytes(data))
     damaged = Archive.from_bytes(bytes(data), verify=False)
     np.testing.assert_array_equal(damaged.batch(0, 3), made.batch(0, 3))
-    with pytest.raises(DippError, match=r"checksum of an image is wrong|payload"):
+    with refused("payload" if coding is PAPER else "file"):
         damaged.image_indices(3)
 
 

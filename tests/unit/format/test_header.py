@@ -194,8 +194,9 @@ def test_grey_images_survive_their_bytes_in_one_spelling(plan: Plan, grey: list[
 )
 def test_an_invalid_field_about_the_source_is_refused(content: bytes) -> None:
     """A file without images cannot have grey images."""
-    with pytest.raises(DippError, match=r"damaged|window"):
+    with pytest.raises(DippError) as error:
         release_from_bytes(with_fields(release(sensing_plan()), (SOURCE, content)))
+    assert error.value.argument in ("file", "window")
 
 
 @pytest.mark.parametrize("content", [b"\x02x", b"\x04", b"\x04\x00", b"\x04\xe0", b"\x04\x81", b"\x04\x80\x00"])

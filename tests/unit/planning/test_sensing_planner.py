@@ -511,11 +511,8 @@ def test_forged_numbers_are_caught(epsilon: float, bpp: float, factors: dict[str
             Certificate.of(other.plan, of_pixels(1024)).epsilon
             < 0.92 * Certificate.of(point.plan, of_pixels(1024)).epsilon
         )
-    with pytest.raises(
-        DippError, match=r"^plan: has (in step \d+ a gain .*|clips) that do(es)? not follow from"
-    ) as error:
+    with refused("plan", kind=InconsistentError):
         check_gains(named(other, table), table)
-    assert "\n" not in str(error.value)
 
 
 def test_one_forged_step_is_caught() -> None:

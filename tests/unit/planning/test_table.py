@@ -170,8 +170,9 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, change: dict[str, Any
     path.write_text(json.dumps(_content()), encoding="utf-8")
     assert ErrorTable.load(path).quantiles.shape == (3, 2)
     path.write_text(json.dumps(_content() | change), encoding="utf-8")
-    with pytest.raises(DippError, match=r"calibration\.json") as error:
+    with pytest.raises(DippError) as error:
         ErrorTable.load(path)
+    assert error.value.argument.startswith("calibration.json")
     assert "\n" not in str(error.value)
 
 

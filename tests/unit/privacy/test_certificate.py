@@ -395,7 +395,7 @@ def test_an_encoder_that_deviates_from_its_plan_writes_no_archive(changes: dict[
     indices = [[0] * sum(row.chunks for row in Ledger.planned(plan, of_pixels(64)).selections)]
     right = Archive.build(release(plan), [Geometry(8, 8, 3)], indices, recorded=record(plan, 64).ledger(plan, 1))
     assert right.certificate.ledger == record(plan, 64).ledger(plan, 1)
-    with pytest.raises(DippError, match=r"^(ledger|touched): "):
+    with refused("touched" if "chunks" in changes else "ledger"):
         Archive.build(release(plan), [Geometry(8, 8, 3)], indices, recorded=record(plan, 64, **changes).ledger(plan, 1))
 
 

@@ -84,8 +84,8 @@ def test_the_error_names_a_missing_device() -> None:
         pytest.skip("there is a device")
     program = (
         "import pytest, dipp.scoring.gpu as gpu, dipp.errors as errors\n"
-        "with pytest.raises(errors.DippError) as caught: gpu.GpuBackend()\n"
-        "assert (caught.value.argument, 'CUDA device' in caught.value.problem) == ('device', True)"
+        "with pytest.raises(errors.DippError) as error: gpu.GpuBackend()\n"
+        "assert error.value.argument == 'device'"
     )
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
 
