@@ -38,7 +38,7 @@ def test_an_existing_file_is_not_replaced(name: str, arguments: tuple[str, ...],
     [
         (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "0"), "count: must be at least 1, got 0"),
         (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "-3"), "count: must be at least 1, got -3"),
-        (("train", "pictures", "-o", "run", "--steps", "1", "--batch", "0"), "train: batch ≥ 2"),
+        (("train", "pictures", "-o", "run", "--steps", "1", "--batch", "0"), "train: needs batch ≥ 2"),
         (("decode", "a.dipp", "-o", "b", "--noisy", "--sample"), "noisy: denoises nothing; leave out"),
         (("decode", "a.dipp", "-o", "b", "--noisy", "--calls", "2"), "noisy: denoises nothing; leave out"),
         (("decode", "a.dipp", "-o", "b", "--ancestral", "--sample"), "ancestral: samples through every timestep"),
@@ -71,7 +71,7 @@ def test_a_pipe_is_not_a_picture(tmp_path: Path, run: Command) -> None:
     os.mkfifo(tmp_path / "pipe")
     code, _, err = run("encode", tmp_path / "pipe", "-o", tmp_path / "a.dipp", "--epsilon", "2")
     assert code == 1
-    assert err.startswith(f"dipp: images: {tmp_path / 'pipe'} is not a file")
+    assert err.startswith(f"dipp: images: include {tmp_path / 'pipe'}, which can be read only once")
 
 
 def test_overwrite_replaces_a_file(tmp_path: Path, run: Command) -> None:
