@@ -1,4 +1,4 @@
-"""Public pictures are asked question after question, as private ones will be, and it is seen what that gives."""
+"""Ask public pictures question after question, like private ones, and measure what the answers show."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ Floats = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
 
 LABELS = tuple(2.0**i for i in range(-3, 2))
-"""SNRs that the network is told, in units of one over the mean squared error of the answers."""
+"""SNRs that are tried for the network, multiplied by the mean squared error of the answers."""
 
 
 @dataclass(eq=False)
 class Asking:
-    """Public pictures of one size while they are asked one question after the other."""
+    """Public pictures of one size, and the questions that they have answered so far."""
 
     denoiser: Denoiser
     unit: Unit
     pixels: Pixels
-    """(N, H, W, C)."""
+    """uint8 pictures (N, H, W, C)."""
     steps: list[Question] = field(default_factory=list)
     state: Any = None
-    """What is known so far; None before the first question."""
+    """State of the chain after the last question. None before the first question."""
 
     @property
     def geometry(self) -> Geometry:
@@ -51,17 +51,23 @@ class Asking:
 
     @property
     def flat(self) -> Pixels:
-        """Pictures × coordinates."""
+        """The pictures as an array (N, H·W·C)."""
         return self.pixels.reshape(len(self.pixels), -1)
 
     def chain(self, *more: Question) -> Chain:
-        """Return the chain of the questions so far and some more."""
+        """Return the chain of the questions so far, followed by `more`."""
         return Chain(Plan(CODING, (*self.steps, *more), unit=self.unit), self.denoiser, SEED, self.geometry)
 
     def rounds(self, step: Question) -> Iterator[tuple[str, Floats, Callable[[Denoiser], None]]]:
-        """Yield for each round of another question: its family, the content of its blocks, and what asks them.
+        """Ask one more question, round by round.
 
-        The last is called with the denoiser that has the words of the family, before the next round is taken.
+        Args:
+            step: The question.
+
+        Yields:
+            For each round the family of its words, the content of its blocks (an array of blocks × dimensions), and a
+            function that asks them. Call that function with a denoiser that has the words, before you take the next
+            round.
         """
         steps, state, number = (*self.steps, step), self.state, len(self.steps)
         if state is None:
@@ -85,7 +91,7 @@ class Asking:
         self.state = state
 
     def _content(self, step: Question, turn: int, x_hat: Array) -> tuple[Floats, Floats]:
-        """Return the content of the blocks of a round, and what is known of their coordinates."""
+        """Return a round's blocks as pictures minus prediction, and the prediction of their coordinates."""
         unit, grid = step.grid(self.unit, self.geometry)
         deal = CODING.code.deal
         chunks = deal.chunks(SEED, Touched(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
@@ -95,17 +101,17 @@ class Asking:
         return questions.content(residuals, chunks, grid)[0], known
 
     def copy(self) -> Asking:
-        """Return the pictures with what is known of them, to be asked another question."""
+        """Return a copy that can be asked other questions."""
         return replace(self, steps=list(self.steps))
 
     def ask(self, step: Question) -> None:
-        """Ask one more question, with the words that the denoiser has, and find the SNR that the network is told."""
+        """Ask one more question by the denoiser's words, and find the SNR to tell the network."""
         for _, _, answer in self.rounds(step):
             answer(self.denoiser)
         self.label()
 
     def label(self) -> None:
-        """Give the last question the SNR by which the network makes the best picture of the answers."""
+        """Give the last question the SNR with which the network makes the best picture of the answers."""
         truth = questions.coarse(self.flat, self.geometry, self.unit, self.steps[-1])
         known = colours_last(self.state).reshape(len(self.pixels), -1)
         error = max(float(np.square(known - truth).mean()), 1e-6)
@@ -116,7 +122,7 @@ class Asking:
         return replace(self.steps[-1], snr_gain=float(short_floats(np.array([snr]))[0]))
 
     def error(self, last: Question) -> float:
-        """Return the mean squared error of the network's picture, if the last question is `last`."""
+        """Return the mean squared error of the network's picture, with `last` in the place of the last question."""
         plan = Plan(CODING, (*self.steps[:-1], last), unit=self.unit)
         trajectory = Chain(plan, self.denoiser, SEED, self.geometry).trajectory
         picture = colours_last(trajectory.expected(len(self.steps), self.state))

@@ -1,8 +1,8 @@
 """Muon (Jordan et al., 2024): steps along the nearest orthogonal matrix of the momentum, for weights of convolutions.
 
-A convolution's weights are a matrix from its inputs (channels × window) to its outputs. A step whose singular values
-are all the same changes every direction of that matrix as much, where a plain gradient changes few. The matrix is found
-by five iterations X ← a·X + b·(XXᵀ)X + c·(XXᵀ)²X, which take singular values between 0 and 1 close to 1. A step is
+A convolution's weights are a matrix from its inputs (channels × window) to its outputs. A step with equal
+singular values changes all directions of that matrix alike, where a plain gradient changes few. The matrix is found by
+five iterations X ← a·X + b·(XXᵀ)X + c·(XXᵀ)²X, which take singular values between 0 and 1 close to 1. A step is
 scaled to the size that Adam's would have.
 """
 
@@ -17,14 +17,14 @@ from torch import Tensor
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 ADAMS_SIZE = 0.2
-"""The root mean square of Adam's steps, in learning rates, as it is found in practice."""
+"""Usual root mean square of Adam's steps, in learning rates."""
 MOMENTUM = 0.95
 DECAY = 0.01
-"""Share of the weights that a step takes away, in learning rates."""
+"""Share by which each step shrinks the weights, in learning rates."""
 
 
 class Muon:
-    """Updates of weights of two or more dimensions; those of one shape at once."""
+    """The Muon optimiser for weights of two or more dimensions. Weights of one shape are updated at once."""
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
         self.shapes: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
@@ -34,7 +34,7 @@ class Muon:
 
     @torch.no_grad()
     def step(self, rate: Tensor) -> None:
-        """One step at that learning rate, from the gradients that the weights hold."""
+        """Take one step from the gradients of the weights, at a learning rate that is a scalar tensor."""
         for shape, group in self.shapes.items():
             gradients = [parameter.grad for parameter in group if parameter.grad is not None]
             averages = self.averages[shape]
@@ -47,7 +47,7 @@ class Muon:
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """Matrices (N, rows, columns) with their singular values close to 1."""
+    """Return the matrices (N, rows, columns) with singular values moved close to 1."""
     x: Tensor = matrices.bfloat16() if matrices.is_cuda else matrices
     tall = x.shape[1] > x.shape[2]
     x = x.transpose(1, 2) if tall else x

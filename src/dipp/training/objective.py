@@ -1,17 +1,17 @@
-"""What a training step draws and minimises.
+"""Draw the batches of a training step, and compute its loss.
 
-**States.** Part of a batch are states of sensing chains (`chains`). Of the rest, a share are states whose pixels are
-not all known alike, with estimates (`told`), and answers by words (`worded`). The others have Gaussian noise at
-log-uniform SNRs.
+**States.** Part of a batch are states of sensing chains (`chains`). A share of the rest are states that are known
+better at some pixels than at others, with estimates (`told`), and answers by words (`worded`). The others have
+Gaussian noise at log-uniform SNRs.
 
-**Borders.** A share of the Gaussian ones are smaller than their tile, by less than the network's stride, down to a
-single pixel where the tile is as small as that: so the continuation of pictures is learnt.
+**Borders.** A share of the Gaussian states are smaller than their tile, by less than the network's stride. So the
+network learns to continue pictures beyond their borders.
 
-**Loss.** The mean square of x0 − x̂0, divided by a running mean of the same at that SNR: between SNR 10⁻³ and 10³ it
-falls by a factor of a thousand, and every SNR shall count as much. The running means are those of bins of ln SNR, for
-each size of tiles its own. Evidence of other kinds and words have means of their own. Those of the former go by level
-up to `TOLD_LEVEL`: above it a picture is all but known, and an error in a small region would count for too much. What
-is exactly known counts as predicted, since predictions put it back.
+**Loss.** The mean square of x0 − x̂0, divided by its running mean at that SNR. Between SNR 10⁻³ and 10³ the mean falls
+by a factor of a thousand, and all SNRs have the same weight. Each bin of ln SNR has a running mean, for each size of
+tiles. Evidence of other kinds and answers by words have running means of their own. Evidence of other kinds goes by
+its level, up to `TOLD_LEVEL`: above it nearly all of a picture is known, and an error in a small region would weigh
+too much. Pixels that are known exactly have no error, since predictions restore them.
 """
 
 from __future__ import annotations
@@ -35,28 +35,34 @@ SNRS = (1e-3, 1e3)
 BINS = 48
 BIN_RANGE = (1e-4, 2e3)
 MEMORY = 0.99
-"""Share of the running means that a step keeps."""
+"""Share of a running mean that each picture keeps."""
 
 ODD = 0.15
-"""The share of Gaussian states with pictures that are smaller than their tile."""
+"""Share of the Gaussian states that are smaller than their tile."""
 TOLD_LEVEL = 30.0
+"""Largest level by which the loss of evidence of other kinds is divided."""
 
 Predict = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(stacked planes, SNR of each picture, mask of what is inside) → x̂0."""
 
 
 class Weights:
-    """The running means of the squared error, by bins of ln SNR."""
+    """Running means of the squared error, in bins of ln SNR."""
 
     def __init__(self, device: torch.device) -> None:
         self.low, high = (math.log(snr) for snr in BIN_RANGE)
         self.width = (high - self.low) / (BINS - 1)
         snr = (self.low + self.width * torch.arange(BINS, device=device)).exp()
         self.means = 0.2 / (1 + 20 * snr) ** 0.7
-        """At first a guess."""
+        """Running means by bin, which start as a guess."""
 
     def loss(self, errors: Tensor, snr: Tensor) -> Tensor:
-        """The mean of the squared errors of pictures (N,) over the running means, which they then enter."""
+        """Return the mean of squared errors (N,) divided by their running means, and update these.
+
+        Args:
+            errors: Mean squared error of each picture.
+            snr: SNR of each picture's state.
+        """
         index = ((snr.clamp(*BIN_RANGE).log() - self.low) / self.width).round().long().clamp(0, BINS - 1)
         loss = (errors / self.means[index]).mean()
         count = torch.zeros_like(self.means).index_add_(0, index, torch.ones_like(snr))
@@ -67,18 +73,18 @@ class Weights:
 
 
 class Shares(NamedTuple):
-    """How a batch is divided."""
+    """Numbers of pictures in a batch, by the kind of their states."""
 
     cohorts: int
-    """Cohorts of chains."""
+    """Number of cohorts of sensing chains."""
     cohort: int
-    """Pictures in each of them."""
+    """Number of pictures in each cohort."""
     gaussian: int
-    """Pictures with Gaussian noise."""
+    """Number of pictures with Gaussian noise."""
     told: int
-    """Pictures with evidence of other kinds."""
+    """Number of pictures with evidence of other kinds."""
     worded: tuple[int, int] = (0, 0)
-    """Cohorts of pictures that answer by words, and pictures in each."""
+    """Number of cohorts that answer by words, and number of pictures in each."""
 
 
 class Stream:
@@ -92,7 +98,11 @@ class Stream:
         self.worded = Worded(books, cohorts, bank.draw(cohorts * cohort)) if books is not None and cohorts else None
 
     def loss(self, predict: Predict) -> Tensor:
-        """The loss on a batch; chains and cohorts of words take their next step."""
+        """Draw a batch, return its loss, and move chains and cohorts of words to their next step.
+
+        Args:
+            predict: The network.
+        """
         chains, worded, (count, plain, told) = self.chains, self.worded, self._ends
         fresh = self.bank.draw(told if worded is None else told + len(worded.x0))
         snr = torch.cat([chains.snrs, log_uniform(*SNRS, self.gaussian, fresh.device)])
@@ -126,12 +136,12 @@ class Stream:
 
     @property
     def _ends(self) -> tuple[int, int, int]:
-        """Where the chains end in a batch, the Gaussian states, and the evidence of other kinds."""
+        """Ends in a batch of the chains, of the Gaussian states and of the evidence of other kinds."""
         count = len(self.chains.x0)
         return count, count + self.gaussian, count + self.gaussian + self.told
 
     def _inside(self) -> Tensor:
-        """Masks (N, 1, side, side) for the Gaussian states: all of a tile, or all but some lines below and right."""
+        """Return masks (N, 1, side, side) of Gaussian states: all of a tile, or all but some lower and right lines."""
         device, side = self.bank.tiles.device, self.bank.tiles.shape[1]
         odd = torch.rand(self.gaussian, 1, device=device) < ODD
         most = min(self.config.stride, side)
@@ -142,10 +152,10 @@ class Stream:
 
 
 def gaussian(x0: Tensor, snr: Tensor) -> Tensor:
-    """y = x0 + noise/√SNR."""
+    """Return pictures with Gaussian noise of power 1/SNR."""
     return x0 + torch.randn_like(x0) / snr.sqrt().view(-1, 1, 1, 1)
 
 
 def log_uniform(low: float, high: float, count: int, device: torch.device) -> Tensor:
-    """Numbers whose logarithms are uniform between those of two others."""
+    """Return `count` random numbers between `low` and `high`, whose logarithms are uniform."""
     return torch.empty(count, device=device).uniform_(math.log(low), math.log(high)).exp()

@@ -1,8 +1,8 @@
-"""The public table of questions: recipes that were tried on public pictures.
+"""Make the public table of questions: try recipes of questions on public pictures.
 
-For units of several sizes and budgets, recipes of questions are tried on public pictures that no book has seen: really
-drawn, each with the SNR at which the network makes the best picture of the answers. The rows of the table are the
-recipes that no cheaper one beats.
+Recipes are tried for units of several sizes and budgets, on public pictures from which no book was made. Answers are
+really drawn, and the network is told the SNR with which it makes the best picture of them. The rows of the table are
+the recipes that no cheaper recipe beats.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (2, 4, 8),
     (4, 8),
 )
-"""Divisions of a unit by the questions of a recipe."""
+"""The splits of the questions of each recipe that is tried."""
 LEAST = 1.9
-"""Least ε of a draw of recipes that are tried; a single question may have less."""
+"""Least ε of a draw in the recipes that are tried. A single question may have less."""
 BY_SIGNS = 6.0
-"""ε of a draw from which on signs are tried for the second of two questions."""
+"""ε of a draw above which random signs are also tried for the second of two questions."""
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 COARSE_PIXELS, PIXELS = 1 << 15, 5 << 18
-"""Coarse pixels and pixels of the pictures that a recipe is tried on, at most if there are several."""
+"""Largest numbers of coarse pixels and of pixels on which a recipe is tried, if there is more than one picture."""
 CELLS = (4, 8, 16, 32, 64, 128)
 """Sides of the cells that are tried."""
 WORTH = 0.05
-"""dB by which a row of more bits must be better."""
+"""Least gain in dB of a row over each row of fewer bits."""
 
 
 def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> list[dict[str, Any]]:
@@ -63,14 +63,14 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
 
     Args:
         denoiser: The model, with its books.
-        scenes: Public pictures that no book has seen (N, S, S, C), of several sides S; cells are tried on the largest.
+        scenes: Public pictures (N, S, S, C) of several sides S, from which no book was made. Cells take the largest.
         progress: Callback that receives what is being tried.
 
     Returns:
         The rows of the table, as JSON has them.
     """
     largest = max(scenes, key=lambda pixels: pixels.shape[1])
-    crops = largest[:, : 8 * min(CELLS) * 8, : 8 * min(CELLS) * 8]  # of small cells there are enough in a part
+    crops = largest[:, : 8 * min(CELLS) * 8, : 8 * min(CELLS) * 8]  # a part has enough small cells
     units: list[tuple[Unit, int, Pixels]] = [
         (Cells(side), side, largest if side >= 32 else crops) for side in CELLS if side <= largest.shape[1] // 2
     ]
@@ -95,16 +95,16 @@ def tried(
     pixels: Pixels,
     coarse: int = COARSE_PIXELS,
 ) -> Iterator[Row]:
-    """Yield what questions of some divisions give within a budget: by words and, for the second of two, by signs.
+    """Try one recipe by words, and for the second of two questions also by signs; yield a row for each.
 
     Args:
         denoiser: The model, with its books.
         unit: The unit that is asked.
         side: Its side in pixels.
         epsilon: Pure ε of the unit.
-        shape: Divisions of the unit by each question.
+        shape: Split of each question.
         pixels: Public pictures (N, H, W, C).
-        coarse: Coarse pixels of the pictures that are asked, at most if there are several.
+        coarse: Largest number of coarse pixels that are asked, if there is more than one picture.
     """
     each = epsilon / sum(split**2 for split in shape)
     alone = len(shape) == 1 and shape[0] == 1
@@ -127,7 +127,7 @@ def tried(
 
 
 def _asked(asked: Asking, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float) -> None:
-    """Ask one more question, and write its recipe down."""
+    """Ask one more question, and add its recipe to the list."""
     recipes.append(asked_once(asked, recipe._replace(split=split, rounds=1 if number else 4), epsilon))
 
 
@@ -138,7 +138,7 @@ def asked_once(asked: Asking, recipe: Recipe, epsilon: float) -> Recipe:
 
 
 def sign_scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
-    """Return the mean product of the chosen signs and the content: the scale of the least squared error."""
+    """Return the scale of random signs with the least squared error: the mean product of chosen signs and content."""
     step = step_of(recipe, epsilon)
     _, content, _ = next(asked.rounds(step))
     plan = asked.chain(step).plan

@@ -5,15 +5,15 @@ follow Muon, all others AdamW. The learning rate rises over the first steps of e
 a straight line with the share of the run that is done. On CUDA a whole step is captured as one graph: its thousands of
 kernels take longer to start than to run.
 
-A run that was killed goes on from its checkpoint: weights and their running average in half precision, 37 MB for the
-default network, so that it travels between machines. Moments and chains start anew. Under `--minutes` time is summed
-over all parts of the run.
+A killed run goes on from its checkpoint, also on another machine. The checkpoint has the weights and their running
+average in half precision, 37 MB for the default network. Moments and chains start anew. `--minutes` counts the time of
+all parts of the run.
 
-After the first validation or pause, the folder holds a denoiser at any time:
+From the first validation or pause on, the folder always holds a denoiser:
 
     config.json, model.safetensors, scheduler_config.json   the running average of the weights (`models.photonet`)
     training.json                                           settings, data, time, validations
-    checkpoint.pt                                           what the run needs to go on
+    checkpoint.pt                                           the state from which a killed run goes on
 """
 
 from __future__ import annotations
@@ -50,38 +50,52 @@ SMALL_SIDE = 32
 SMALL_TILES = 10
 """Small tiles for each large one in a batch."""
 CUT_TILES = (3, 12)
-"""Large and small tiles that are cut of a small photograph (`bank`)."""
+"""Numbers of large and small tiles from a small photograph (`bank`)."""
 SCENE = 0.4
 """The least share of a photograph that a small tile shows."""
 COHORTS = (16, 64)
-"""Pictures of a cohort of chains, at most: large and small ones."""
+"""Largest numbers of pictures in a cohort of chains, for large and small tiles."""
 ADAM = 1 / 3
-"""The learning rate of AdamW over that of Muon."""
+"""The learning rate of AdamW divided by that of Muon."""
 VALIDATIONS = 5
-"""Number of validations, evenly spread over a run."""
+"""Number of validations in a run, at equal distances."""
 REPORT_SECONDS = 10.0
 CHECKPOINT_SECONDS = 60.0
 LOOK = 10
-"""Steps between two looks at the clock on CUDA; each look waits for the device."""
+"""Steps between two looks at the clock on CUDA, because each look waits for the device."""
 CLIP = 1.0
-"""Largest norm of the gradient; larger ones are scaled down to it."""
+"""Largest norm of the gradient. Larger gradients are scaled down to it."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report on the steps since the last one."""
+    """The progress of a run since the previous report."""
 
     step: int
     progress: float
     """Share of the run that is done."""
     loss: float
-    """Mean loss of the two streams; about 1, since it is relative to a running mean."""
+    """Mean loss of the two streams. It is about 1, since losses are divided by a running mean."""
     rate: float
     """Steps per second."""
 
 
 class Run:
-    """A run in a folder. Making the object checks everything and resumes from a checkpoint; `train` does the work."""
+    """A training run in a folder. The constructor checks everything and resumes from a checkpoint; `train` trains.
+
+    Args:
+        data: Public photographs: a folder, or a .tar, .parquet, .npy or .npz file.
+        output: Folder of the run: a new or empty one, or that of a run with the same settings, which goes on.
+        settings: Settings of the run.
+        size: Side of large tiles in pixels. None takes at most 192, as the photographs allow.
+        network: Config of a fresh network. None takes the default, or that of `start`.
+        start: Folder of a denoiser for photographs to start from. None starts from fresh weights.
+        validate_on: Photographs for validation. None holds out one in fifty of `data`.
+        device: "auto", "cuda", "mps" or "cpu".
+
+    Raises:
+        DippError: Photographs, folder, network, disk or checkpoint do not suit the run. Nothing is left behind.
+    """
 
     def __init__(
         self,
@@ -133,7 +147,7 @@ class Run:
         )
         self.average = [p.detach().clone() for p in self.parameters]
         self.rate, self.kept, self.loss = (torch.zeros((), device=self.device) for _ in range(3))
-        """The learning rate of Muon in this step, the share of the running average that is kept, and summed losses."""
+        """Muon's learning rate in this step, the share of the running average that it keeps, and the sum of losses."""
         self.graph: torch.cuda.CUDAGraph | None = None
         self.step, self.since, self.seconds = 0, 0, 0.0
         self.validations: list[dict[str, Any]] = []
@@ -150,11 +164,22 @@ class Run:
 
     @property
     def progress(self) -> float:
-        """The share of the run that is done."""
+        """Share of the run that is done, from 0 to 1."""
         return self.settings.progress(self.step, self.seconds)
 
     def train(self, tell: Callable[[Report], None], pause_after: float | None = None) -> bool:
-        """Train to the end, or for `pause_after` minutes; return whether the end was reached. `tell` gets reports."""
+        """Train to the end of the run, or until a pause.
+
+        Args:
+            tell: Callback that receives a report every ten seconds.
+            pause_after: Minutes after which the run pauses. None trains to the end.
+
+        Returns:
+            Whether the run has reached its end.
+
+        Raises:
+            DippError: The loss is no longer finite.
+        """
         before, began = self.seconds, time.monotonic()
         if self.device.type == "cuda" and self.progress < 1:
             self._capture()
@@ -190,7 +215,7 @@ class Run:
         return True
 
     def validate(self) -> dict[str, Any]:
-        """Write the denoiser, measure it as it is stored, and write the record of the run."""
+        """Write the denoiser, load and measure it, write the record of the run, and return the measurements."""
         self._export()
         denoiser = models.load(self.output, str(self.device))
         found: dict[str, Any] = {"step": self.step, "minutes": round(self.seconds / 60, 2)}
@@ -213,7 +238,7 @@ class Run:
         return found
 
     def _capture(self) -> None:
-        """Record a step as a graph, after some steps in which libraries choose their kernels."""
+        """Capture a step as a CUDA graph, after some steps in which libraries choose their kernels."""
         torch.backends.cudnn.benchmark = True  # the shapes are always the same
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
@@ -225,10 +250,10 @@ class Run:
         with torch.cuda.graph(graph):
             self._work()
         self.graph = graph
-        torch.backends.cudnn.benchmark = False  # what is validated on comes in other sizes
+        torch.backends.cudnn.benchmark = False  # tiles for validation have other sizes
 
     def _update(self) -> None:
-        """Take one step, as the graph if there is one."""
+        """Take one step, by the captured graph if there is one."""
         settings = self.settings
         self.rate.fill_(settings.learning_rate * settings.pace(self.since, self.progress))
         self.step, self.since = self.step + 1, self.since + 1
@@ -239,7 +264,7 @@ class Run:
             self.graph.replay()
 
     def _work(self) -> None:
-        """What a step does on the device."""
+        """Do the work of a step on the device: losses, gradients, and updates of weights and averages."""
         self.network.zero_grad(set_to_none=True)
         for stream in self.streams:
             loss = stream.loss(self._predict)
@@ -254,14 +279,17 @@ class Run:
         torch._foreach_add_(self.average, moved)
 
     def _predict(self, told: torch.Tensor, snr: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        """A prediction; bf16 on CUDA only: on some CPUs its backward pass ends in an illegal instruction."""
+        """Return the network's prediction.
+
+        It is computed in bf16 on CUDA only, because on some CPUs the backward pass ends in an illegal instruction.
+        """
         told = told.contiguous(memory_format=torch.channels_last)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda", cache_enabled=False):
             x_hat: torch.Tensor = self.network(told, snr, inside)
         return x_hat.float()
 
     def _averaged(self) -> dict[str, torch.Tensor]:
-        """The running average of the weights, by name."""
+        """Return the running average of the weights by name."""
         return dict(zip((name for name, _ in self.network.named_parameters()), self.average, strict=True))
 
     def _export(self) -> None:
@@ -269,7 +297,7 @@ class Run:
         photonet.write(self.output, self.network.config, self._averaged())
 
     def _course(self) -> dict[str, Any]:
-        """What must be equal in a checkpoint for a run to be resumed; its length may change."""
+        """Return what a checkpoint must share with the run that resumes it. The length of a run may change."""
         settings = {name: value for name, value in asdict(self.settings).items() if name not in ("steps", "minutes")}
         return {**{name: value for name, value in self.facts.items() if name != "device"}, **settings}
 
@@ -287,7 +315,7 @@ class Run:
             torch.save(content, part)
 
     def _resume(self) -> None:
-        """Go on from the folder's checkpoint, if there is one; refuse one of another run."""
+        """Load the folder's checkpoint if there is one; raise if it belongs to another run."""
         path = self.output / CHECKPOINT
         if not path.is_file():
             return
@@ -312,4 +340,4 @@ class Run:
             self.validations = json.loads(content["validations"])
         except (KeyError, RuntimeError):
             raise DippError(CHECKPOINT, "is not whole", "delete it to start anew") from None
-        torch.manual_seed((self.settings.seed << 40) + self.step)  # not the same tiles again
+        torch.manual_seed((self.settings.seed << 40) + self.step)  # so that other tiles are drawn

@@ -1,4 +1,4 @@
-"""The settings of a training run, and how it divides its time and its batches by them."""
+"""The settings of a training run, and the pace and the batches that follow from them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from dipp.training.objective import Shares
 
 WARM_UP_STEPS = 200
 MAX_SEED = 1 << 23
-"""Largest seed of a run; a part of it that is resumed has a seed of its own, in the 40 bits below."""
+"""Bound of seeds. A resumed run adds its step in the 40 bits below the seed."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings on which the course of a run depends."""
+    """The settings of a training run."""
 
     steps: int | None = None
     """Length of the run in steps; None if `minutes` is given."""
     minutes: float | None = None
     """Length of the run in minutes, over all its parts; None if `steps` is given."""
     batch: int = 80
-    """Large tiles in each step; there are ten times as many small ones."""
+    """Number of large tiles in each step. There are ten times as many small tiles."""
     learning_rate: float = 3e-3
-    """Its peak, of Muon; it falls to zero at the end."""
+    """Peak of Muon's learning rate, which falls to zero at the end."""
     ema: float = 0.9995
-    """Decay per step of the running average of the weights; at the start of a run it is smaller."""
+    """Share of the running average of the weights that each step keeps. It is smaller at the start of a run."""
     coded: float = 0.5
-    """Share of a batch that are states of sensing chains."""
+    """Share of a batch whose states come from sensing chains."""
     told: float = 0.5
-    """Share of all others with evidence of other kinds: regions, partial answers, coarse pictures (`told`) and, if the
-    run starts from a denoiser that has words, answers by these. The rest has Gaussian noise. If it is 0, a network gets
-    no planes for such evidence."""
+    """Share of the other states with evidence of other kinds: regions, partial answers and coarse pictures (`told`).
+
+    If the run starts from a denoiser with words, half of it are answers by words. The rest of the batch has Gaussian
+    noise. If it is 0, the network gets no planes for such evidence."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -52,16 +53,21 @@ class Settings:
         return min(1.0, step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf)))
 
     def pace(self, since: int, progress: float) -> float:
-        """The learning rate over its peak, `since` steps into this part of the run."""
+        """Return the learning rate divided by its peak.
+
+        Args:
+            since: Steps since the run began or was resumed.
+            progress: Share of the whole run that is done.
+        """
         return min(1.0, (since + 1) / WARM_UP_STEPS) * (1 - progress)
 
     def sizes(self, tiles: int, most: int, *, worded: bool = False) -> Shares:
-        """Divide the tiles of a batch; if pictures answer by words, they are half of those with other evidence.
+        """Divide the tiles of a batch among the kinds of states.
 
         Args:
-            tiles: Tiles of the batch.
-            most: Pictures of a cohort of chains, at most; of words, half of it.
-            worded: Whether pictures answer by words.
+            tiles: Number of tiles in the batch.
+            most: Largest number of pictures in a cohort of chains. A cohort that answers by words has at most half.
+            worded: Whether half of the pictures with other evidence answer by words.
         """
         chains = min(tiles - 1, max(1, round(tiles * self.coded)))
         cohort = min(most, chains)

@@ -1,4 +1,4 @@
-"""What a training run needs, prepared and checked before the first step."""
+"""Prepare and check what a training run needs, before its first step."""
 
 from __future__ import annotations
 
@@ -23,26 +23,38 @@ from dipp.training import public_pictures
 from dipp.training.bank import Cut, cut_all
 
 HELD_OUT = 50
-"""One photograph in this number is held out for validation, if no photographs for that are given."""
+"""By default, every photograph with a number divisible by this one is held out for validation."""
 VALIDATION_TILES = 64
-"""Tiles of each size for validation, at most."""
+"""Largest number of tiles of each size for validation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """The tiles of a run, an array for each size."""
+    """The tiles of a run: for each size a uint8 array (N, side, side, 3)."""
 
     training: list[Pixels]
     held_out: list[Pixels]
+    """Tiles for validation, from other photographs than those for training."""
     photographs: int
+    """Number of photographs for training."""
     skipped: int
+    """Number of photographs that could not be read or were too small."""
 
 
 def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
-    """Cut the tiles for training, and those for validation: of photographs that no tile for training is of."""
+    """Cut tiles for training and for validation from different photographs.
+
+    Args:
+        data: Photographs for training: a folder, or a .tar, .parquet, .npy or .npz file.
+        validate_on: Photographs for validation. None holds out one in `HELD_OUT` of those in `data`.
+        cuts: The sizes of the tiles.
+
+    Raises:
+        DippError: Too few photographs are as large as a tile.
+    """
     every = list(public_pictures.sources(data))
     if validate_on is None:
-        others, every = every[::HELD_OUT], [one for i, one in enumerate(every) if i % HELD_OUT]
+        others, every = every[::HELD_OUT], [source for i, source in enumerate(every) if i % HELD_OUT]
     else:
         others = list(islice(public_pictures.sources(validate_on), VALIDATION_TILES))
     training, used, skipped = cut_all(every, cuts)
@@ -55,7 +67,7 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
                 f"of the {len(every) + len(others)} there are that large",
                 "pass a smaller --size",
             )
-    # Spread over all: a large photograph alone gives more.
+    # Tiles from all photographs: a large photograph alone gives more than enough.
     kept = [array[:: max(1, len(array) // VALIDATION_TILES)][:VALIDATION_TILES] for array in held_out]
     return Tiles(training, kept, used, skipped + more)
 
@@ -63,9 +75,18 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
 def origin(
     network: Mapping[str, Any] | None, start: Path | None, *, told: bool
 ) -> tuple[Config, dict[str, torch.Tensor] | None]:
-    """Config and weights to start from: those of the denoiser `start`, or a config and None for fresh weights.
+    """Return the config and the weights from which a run starts.
 
-    With `told`, the network has all planes. Those that `start` lacks get zero weights.
+    Args:
+        network: Config of a fresh network. None takes the default, or that of `start`.
+        start: Folder of a denoiser for photographs to start from. None starts from fresh weights.
+        told: Whether the network has planes for all kinds of evidence. Planes that `start` lacks get zero weights.
+
+    Returns:
+        The config, and the weights by name or None for fresh ones.
+
+    Raises:
+        DippError: Both are given, the config is wrong, or `start` holds another kind of denoiser.
     """
     config, tensors = _origin(network, start)
     if told:
@@ -91,16 +112,19 @@ def _origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Conf
 
 
 def check_folder(output: Path, checkpoint: str) -> None:
-    """Refuse a folder that is neither new, empty nor a run with its checkpoint, or that cannot be written to."""
+    """Raise if a folder cannot be written to, or holds anything but a run with its checkpoint.
+
+    What a killed process left of a file is deleted.
+    """
     try:
-        there = _nearest(output)
-        names = {path.name for path in there.iterdir()} if there == output.absolute() else set()
+        nearest = _nearest(output)
+        names = {path.name for path in nearest.iterdir()} if nearest == output.absolute() else set()
     except OSError:
         raise DippError("output", f"must be a folder that can be made, got {output}") from None
-    if not os.access(there, os.W_OK):
+    if not os.access(nearest, os.W_OK):
         raise DippError("output", f"must be a folder that can be written to, got {output}")
     others = {name for name in names if not files.is_part(name)}
-    for name in names - others:  # what a process that was killed while it saved has left
+    for name in names - others:  # parts of files, from a process that was killed while it saved
         (output / name).unlink(missing_ok=True)
     if others and checkpoint not in names:
         raise DippError(
@@ -109,7 +133,7 @@ def check_folder(output: Path, checkpoint: str) -> None:
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder, once all else was checked: a run that is refused leaves nothing behind."""
+    """Make the folder of a run. Call it after all checks, so that a refused run leaves nothing behind."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -117,16 +141,16 @@ def make_folder(output: Path) -> None:
 
 
 def _nearest(output: Path) -> Path:
-    """The folder, or the nearest one above it that is there; raises OSError for what can be neither."""
+    """Return the folder, or the nearest existing folder above it; raise OSError if that is a file."""
     whole = output.absolute()
-    found = next(path for path in (whole, *whole.parents) if path.exists())
-    if not found.is_dir():
+    nearest = next(path for path in (whole, *whole.parents) if path.exists())
+    if not nearest.is_dir():
         raise NotADirectoryError
-    return found
+    return nearest
 
 
 def check_disk(output: Path, parameters: int) -> None:
-    """Refuse a disk without space for two checkpoints (weights and average in half precision) and two exports."""
+    """Raise if the disk lacks space for two checkpoints and two exports of a network with that many parameters."""
     needed = parameters * 2 * (2 * 2 + 2) + (1 << 24)
     free = shutil.disk_usage(_nearest(output)).free
     if free < needed:

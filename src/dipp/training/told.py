@@ -1,14 +1,15 @@
-"""Evidence for training, beyond a state of one SNR: what painting, partial answers and coarse pictures tell a network.
+"""Draw evidence that is not a state of one SNR: surroundings of a region, partial answers, coarse pictures.
 
-Each picture gets one kind of evidence, with parameters of its own:
+Each picture gets one kind of evidence, with random parameters:
 
 - *region*: a state that is known outside a box or an ellipse, mostly exactly, while little or nothing is known inside;
   and often, as an estimate, the harmonic interpolation of what is known (`filled`).
 - *touched*: a state with less noise at random pixels than at the others; and often a coarse picture.
 - *coarse*: no state, or a noisy one; and a coarse picture, means of squares of 1 to 32 pixels with errors.
 
-An estimate's precision is one over its mean squared error on that picture, times a random factor, since a user of the
-network can only guess it. Nothing here waits for the device, so that a step can be captured as a CUDA graph.
+The precision of an estimate is one divided by its mean squared error on that picture, times a random factor, since
+users of the network can only guess it. Nothing here waits for the device, so that a step can be captured as a CUDA
+graph.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from dipp.models.config import LARGEST_SNR
 from dipp.models.evidence import Evidence
 
 REGION, TOUCHED = 0.45, 0.2
-"""Shares of the kinds; the rest is coarse."""
+"""Shares of the kinds *region* and *touched*. The rest is *coarse*."""
 EXACT, UNKNOWN, ESTIMATED = 0.75, 0.7, 0.75
-"""How often a region's surroundings are exactly known, how often nothing is known of it, and how often estimates come
-along."""
+"""Probabilities that the surroundings of a region are known exactly, that nothing is known inside, and that there is an
+estimate."""
 SIZES = (1 / 10, 1.2)
-"""Width and height of a region, in sides of the picture; log-uniform."""
+"""Range of a region's width and height, as shares of the picture's sides. They are log-uniform."""
 SQUARES = (1, 2, 4, 8, 16, 32)
-"""Sides of the squares whose means a coarse picture has."""
+"""Sides in pixels of the squares whose means make a coarse picture."""
 ERRORS = (0.02, 0.6)
-"""Deviation of the errors of those means; log-uniform."""
+"""Range of the standard deviation of errors of these means. It is log-uniform."""
 GUESS = 0.4
-"""Deviation of the logarithm of the factor by which an estimate's precision is off."""
+"""Standard deviation of the logarithm of the random factor of a precision."""
 PRECISIONS = (0.5, 200.0)
 """Least and largest precision of an estimate."""
 SWEEPS = 6
@@ -42,7 +43,7 @@ SWEEPS = 6
 
 
 def evidence(x0: Tensor) -> Evidence:
-    """Return evidence of pictures (N, C, H, W), with maps of precision (N, 1, H, W)."""
+    """Return random evidence about pictures (N, C, H, W), with maps of precision (N, 1, H, W)."""
     kind = _uniform(x0)
     region, touched = kind < REGION, (kind >= REGION) & (kind < REGION + TOUCHED)
     hidden = torch.where(region, shapes(x0), torch.rand_like(x0[:, :1]) > _uniform(x0, 0.03, 0.97)) & (region | touched)
@@ -61,7 +62,7 @@ def evidence(x0: Tensor) -> Evidence:
 
 
 def shapes(x0: Tensor) -> Tensor:
-    """Return masks (N, 1, H, W): a box or an ellipse of each picture, anywhere."""
+    """Return random masks (N, 1, H, W), each of a box or an ellipse."""
     (height, width), like = x0.shape[2:], x0[:, :1, :1, :1]
     tall, wide = (_logs(x0, *SIZES) * side / 2 for side in (height, width))
     rows, columns = (torch.arange(side, device=x0.device) + 0.5 for side in (height, width))
@@ -71,7 +72,7 @@ def shapes(x0: Tensor) -> Tensor:
 
 
 def coarse(x0: Tensor) -> Tensor:
-    """Return coarse pictures (N, C, H, W): means of squares with errors, as squares or interpolated."""
+    """Return coarse pictures (N, C, H, W): means of squares with random errors, as flat squares or interpolated."""
     choice, deviation = torch.randint_like(x0[:, :1, :1, :1], len(SQUARES)), _logs(x0, *ERRORS)
     found, smooth = x0, _chance(x0, 0.5)
     for number, side in enumerate(SQUARES):
@@ -86,7 +87,7 @@ def coarse(x0: Tensor) -> Tensor:
 
 
 def filled(x: Tensor, known: Tensor) -> Tensor:
-    """Return pictures with a harmonic interpolation of the known pixels (N, 1, H, W), from coarse squares to fine."""
+    """Return pictures (N, C, H, W) whose unknown pixels are interpolated harmonically from the known (N, 1, H, W)."""
     weight = known.to(x)
     if min(x.shape[2:]) < 4:
         mean = (x * weight).mean((2, 3), keepdim=True) / weight.mean((2, 3), keepdim=True).clamp(min=1e-6)
@@ -105,15 +106,15 @@ def filled(x: Tensor, known: Tensor) -> Tensor:
 
 
 def _uniform(x0: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
-    """Return a number for each picture (N, 1, 1, 1)."""
+    """Return a uniform random number for each picture, as (N, 1, 1, 1)."""
     return torch.empty_like(x0[:, :1, :1, :1]).uniform_(low, high)
 
 
 def _logs(x0: Tensor, low: float, high: float) -> Tensor:
-    """Return a number for each picture, whose logarithm is uniform."""
+    """Return a random number for each picture, whose logarithm is uniform, as (N, 1, 1, 1)."""
     return _uniform(x0, math.log(low), math.log(high)).exp()
 
 
 def _chance(x0: Tensor, share: float) -> Tensor:
-    """Return for each picture whether something happens that happens so often."""
+    """Return for each picture a random truth value that is true with a given probability."""
     return _uniform(x0) < share

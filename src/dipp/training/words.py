@@ -1,8 +1,8 @@
-"""Words of a model: codebooks of blocks from public pictures.
+"""Make the words of a model: codebooks of typical blocks, learnt from public pictures.
 
-Public pictures are asked as private ones will be, round after round and question after question (`asking`). What the
-blocks of a round differ by from their prediction is clustered (Lloyd's algorithm), and the answers by the new words
-lead to the next prediction. Blocks of several sizes go into one book, since photographs look alike at all scales.
+Public pictures are asked like private ones, round after round and question after question (`asking`). In each round,
+Lloyd's algorithm clusters the differences of blocks from their predictions. The answers by the new words lead to the
+next prediction. Blocks of several sizes go into one book, since photographs look alike at all scales.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ Pixels = NDArray[np.uint8]
 Progress = Callable[[str], None]
 
 SCENE = Scene(512, 512)
-"""Squares of photographs that words are made from; of smaller pictures, squares as large as they are."""
+"""The squares of photographs from which words are made. Smaller pictures give squares as large as they are."""
 SMALLEST = 32
-"""The smallest side of such squares, which divides all of them: that of the largest cells that words are made from."""
+"""Least side of these squares, and divisor of each side: the side of the largest cells that words are made from."""
 SIDES = (8, 16, 32)
 """Sides of the cells whose blocks go into the books."""
 BITS = tuple(range(1, 11))
-"""Bits of the books."""
+"""Bits of the books that are made: a book has 2^bits words."""
 MIDDLE = 6
-"""Bits of the first question after which words for later ones are made."""
+"""Bits of the first question in the chains from which words for later questions are made."""
 MARGIN = 4.0
-"""ε of the draws that books are made by, beyond the logarithm of the number of words."""
+"""ε of the draws while books are made, minus the logarithm of the number of words."""
 ITERATIONS = 12
 PER_WORD = 64
-"""Public blocks for each word by which it is found, at most."""
+"""Largest number of public blocks for each word in the clustering."""
 
 
 class Pictures(NamedTuple):
     """Public pictures, from which words are made and on which recipes are tried."""
 
     asked: Pixels
-    """(N, S, S, C)."""
+    """Pictures (N, S, S, C) from which words are made."""
     tried: list[Pixels]
-    """Others (N, S, S, C), of several sides S."""
+    """Further pictures (N, S, S, C) of several sides S, on which recipes are tried."""
     skipped: int
     """Number of files that could not be read or were too small."""
 
@@ -67,11 +67,14 @@ def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Win
     """Read public pictures for the words of a denoiser.
 
     Args:
-        denoiser: The model: one for pictures of any size gets scenes of several sizes, any other those of its own.
-        data: Where the pictures are.
-        count: Pictures that words are made from.
-        tried: Further pictures, on which recipes are tried.
-        window: For pictures of more than eight bits.
+        denoiser: The model. One for pictures of any size gets scenes of several sizes, any other gets its own size.
+        data: Folder, or .tar, .parquet, .npy or .npz file.
+        count: Largest number of pictures from which words are made.
+        tried: Number of further pictures, on which recipes are tried.
+        window: Values that become black and white in pictures of more than eight bits. None skips such pictures.
+
+    Raises:
+        DippError: There are too few pictures, or they are too small.
     """
     if not denoiser.any_size:
         found = public_pictures.load(data, denoiser.sample_size[0], count + tried, denoiser.channels, window)
@@ -138,12 +141,12 @@ def books(
 
 
 def _later(asked: Asking, split: int) -> Floats:
-    """Return what blocks differ by from the network's prediction, after one question."""
+    """Return the differences of blocks from the network's prediction after one question."""
     return next(asked.rounds(step_of(Recipe(1, split=split), 1.0)))[1]
 
 
 def clustered(vectors: Floats, count: int, device: str | torch.device = "cpu") -> Book:
-    """Return the book of `count` words of Lloyd's algorithm, with the number of vectors that each is nearest to."""
+    """Cluster vectors (N, D), and return the book of `count` words with the number of vectors nearest to each."""
     import torch
 
     generator = np.random.default_rng(count)
