@@ -1,4 +1,4 @@
-"""What a network is told of sensing beside the state: what each coordinate was compared with, and its answer."""
+"""The planes of answers that a network takes beside the state: last comparisons, and their outcomes."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ SEED, SIZE = bytes(16), (12, 20)
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Denoiser:
-    """A network with all planes."""
+    """Return a network with all planes."""
     folder = tmp_path_factory.mktemp("wide")
     config = dataclasses.replace(SMALL, planes=tuple(CHANNELS))
     photonet.write(folder, config, dict(random_network(config).named_parameters()))
     return models.load(folder)
 
 
-def test_a_network_is_told_the_last_comparison_of_each_coordinate(
+def test_a_network_takes_the_last_comparison_of_each_coordinate(
     wide: Denoiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against a second account, kept coordinate by coordinate over two passes."""
+    """The planes equal a second account, which is kept coordinate by coordinate over two passes."""
     plan, geometry = sensing_plan(groups=2, steps=12), Geometry(*SIZE, 3)
     met, seen = list[Evidence](), list[tuple[np.ndarray, np.ndarray]]()
     own = type(wide).predict
@@ -77,7 +77,7 @@ def test_a_network_is_told_the_last_comparison_of_each_coordinate(
 
 
 def test_the_state_is_that_of_networks_without_answers(wide: Denoiser) -> None:
-    """The first planes, step by step; and a network that takes no answers keeps no more than them."""
+    """The first planes of the state are the same in each step, and without answers there are no others."""
     steps = sensing_plan(groups=2, steps=6).steps
     told = Sensing(steps, wide)
     state = told.start(SEED, Geometry(*SIZE, 3))

@@ -21,7 +21,7 @@ from dipp.models.evidence import Evidence
 
 
 class Told(Denoiser):
-    """Gives back what it is asked, and remembers the SNRs and the sizes."""
+    """A denoiser that returns the state that it is given, and records SNRs and sizes."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[float, tuple[int, ...]]] = []
@@ -38,7 +38,7 @@ def steps_of(level: int) -> tuple[SensingStep, ...]:
 
 @pytest.mark.parametrize("level", range(MAX_LEVEL + 1))
 def test_the_network_is_asked_for_means_at_their_snr(level: int) -> None:
-    """A state that differs little between neighbours comes back nearly as it was, of any size."""
+    """A smooth state comes back nearly unchanged from averaging and interpolation, at any size."""
     denoiser, steps, side = Told(), steps_of(level), 2**level
     rows, columns = torch.linspace(-0.5, 0.5, 97), torch.linspace(0, 0.4, 103)
     state = (rows[:, None] + columns).expand(1, 3, -1, -1)
@@ -58,7 +58,7 @@ def test_squares_at_the_edges_are_cut_off() -> None:
 
 
 @pytest.mark.parametrize("level", [-1, MAX_LEVEL + 1, 1.0])
-def test_bad_levels(level: int) -> None:
+def test_levels_out_of_range_are_refused(level: int) -> None:
     with refused("level", "4"):
         steps_of(level)
 

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def denoiser() -> Denoiser:
-    """An untrained network: what the codec promises does not depend on how good it is."""
+    """Return an untrained denoiser, because no promise of the codec depends on its quality."""
     return tiny_denoiser()
 
 
@@ -59,7 +59,7 @@ def released(plan: Plan, model: str = IDENTITY) -> Release:
 
 @pytest.mark.parametrize("coding", CODINGS, ids=lambda m: m.name)
 def test_the_decoder_reaches_the_encoders_state(coding: Coding, denoiser: Denoiser, tmp_path: Path) -> None:
-    """Through a file and back the noisy reconstruction is the state that the encoder had, to float rounding."""
+    """The noisy picture that is decoded from a file is the encoder's last state, to float rounding."""
     plan, images = make_plan(coding, denoiser.schedule), pictures(3)
     chain = Chain(plan, denoiser, SEED, Geometry(8, 8, 3))
     state, chosen = chain.run(range(3), Selector(plan, SEED, images.reshape(3, -1), "cpu"))
@@ -87,7 +87,7 @@ def test_the_code_conveys_the_image(denoiser: Denoiser) -> None:
 
 
 def test_plain_sign_noise_needs_no_more_chunks_than_other_channels(denoiser: Denoiser) -> None:
-    """It touches all channels of a pixel, which may then share a chunk; the certificate charges for that."""
+    """It touches all channels of a pixel, which may share a chunk, and the certificate charges for that."""
     plain = Coding(Sign(period=1), Flat())
     steps = tuple(dataclasses.replace(step, chunk_size=192) for step in make_plan(SHARP, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(plain, steps)).encode(list(pictures(1)))
@@ -95,7 +95,7 @@ def test_plain_sign_noise_needs_no_more_chunks_than_other_channels(denoiser: Den
     assert math.isclose(coded.certificate.rho, sum((3 * loss) ** 2 for loss in losses) / 8, rel_tol=1e-9)
 
 
-def test_sizes_may_differ_and_order_is_kept(denoiser: Denoiser) -> None:
+def test_pictures_of_several_sizes_keep_their_order(denoiser: Denoiser) -> None:
     plan = make_plan(SHARP, denoiser.schedule)
     images = [*pictures(2), *pictures(1, 16, 8), *pictures(1)]
     coded = Codec(denoiser, plan).encode(images)
@@ -105,7 +105,7 @@ def test_sizes_may_differ_and_order_is_kept(denoiser: Denoiser) -> None:
     ]
 
 
-def test_a_prefix_decodes(denoiser: Denoiser) -> None:
+def test_the_first_steps_of_a_file_can_be_decoded(denoiser: Denoiser) -> None:
     """The first k steps give the state after k steps; none gives the common start."""
     plan = make_plan(SHARP, denoiser.schedule)
     codec, coded = Codec(denoiser, plan), Codec(denoiser, plan).encode(list(pictures(2)), seed=SEED)
@@ -131,7 +131,7 @@ def test_denoising_gives_pictures(denoiser: Denoiser) -> None:
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP], ids=lambda m: m.name)
 def test_the_certificate_is_that_of_the_plan(coding: Coding, denoiser: Denoiser) -> None:
-    """What the encoder recorded, what the plan says, and what a reader computes from the file are one."""
+    """The encoder's record, the plan and a reader of the file give the same certificate."""
     plan = make_plan(coding, denoiser.schedule)
     coded = Codec(denoiser, plan).encode(list(pictures(1)))
     assert coded.certificate == Certificate.of(plan, of_pixels(64))
@@ -142,10 +142,10 @@ def test_the_certificate_is_that_of_the_plan(coding: Coding, denoiser: Denoiser)
     assert selector.recorder.ledger(plan, 1) == opened.certificate.ledger
 
 
-def test_an_encoder_that_does_not_write_down_what_it_does_writes_nothing(
+def test_an_encoder_that_does_not_record_its_draws_writes_no_file(
     denoiser: Denoiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it forgets all of it, or a step of a batch."""
+    """No file is written if the encoder records nothing, or leaves out one step of a batch."""
     codec, real = Codec(denoiser, make_plan(SHARP, denoiser.schedule)), Recorder.observe
 
     def forgetful(self: Recorder, step: int, *rest: Any) -> None:
@@ -158,8 +158,8 @@ def test_an_encoder_that_does_not_write_down_what_it_does_writes_nothing(
             codec.encode(list(pictures(1)))
 
 
-def test_a_mask_that_is_not_the_designs_is_found_out(denoiser: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same pixels in every step, where the design has them in three of six."""
+def test_a_mask_other_than_the_planned_one_is_found(denoiser: Denoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mask that touches the same pixels in all six steps, not in three, writes no file."""
     sparse = Coding(Sign(6), Flat())
     steps = make_plan(SHARP, denoiser.schedule).steps
     codec = Codec(denoiser, Plan(sparse, steps))
@@ -171,7 +171,7 @@ def test_a_mask_that_is_not_the_designs_is_found_out(denoiser: Denoiser, monkeyp
 
 
 def test_a_deal_that_was_not_asked_to_keep_channels_apart(denoiser: Denoiser) -> None:
-    """It promises nothing, even where it happens to: the ledger agrees with the plan."""
+    """Channels that are kept apart by chance are not certified as apart: the ledger follows the plan."""
     steps = tuple(dataclasses.replace(step, chunk_size=1) for step in make_plan(PAPER, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(PAPER, steps, separate=False)).encode(list(pictures(1, 1, 1)))
     assert not any(one.apart for one in coded.certificate.ledger.selections)
@@ -208,7 +208,7 @@ def test_the_seed_is_drawn_before_the_images_are_read(denoiser: Denoiser, monkey
 
 @pytest.mark.parametrize("plan", [SHARP, THRIFTY, DIFFC, "sensing"], ids=str)
 def test_an_archive_says_truthfully_who_chose_its_seed(plan: Any, denoiser: Denoiser) -> None:
-    """In every coding."""
+    """Archives of every coding say whether the seed was given or drawn."""
     codec = Codec(denoiser, sensing_plan() if plan == "sensing" else make_plan(plan, denoiser.schedule))
     drawn = codec.encode(pictures(1))
     fixed, ahead = (codec.encode(pictures(1), seed=SEED, given=given) for given in (True, False))
@@ -242,7 +242,7 @@ def test_one_call_gives_the_expected_picture(denoiser: Denoiser) -> None:
 
 
 def test_rows_of_large_states_become_pixels_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row comes out where it was, and the channels of grey pictures come out equal."""
+    """Each row keeps its position, and the channels of grey pictures come out equal."""
     state, grey = torch.randn(2, 3, 7, 5), np.array([False, True])
     state[0, 0, 6, 4] = torch.nan
     whole = to_pixels(state, grey)
@@ -254,7 +254,7 @@ def test_rows_of_large_states_become_pixels_in_parts(monkeypatch: pytest.MonkeyP
 
 
 def test_more_calls_sample(denoiser: Denoiser) -> None:
-    """`calls` is the number of calls of the fast sampler, which draws another picture."""
+    """`calls` is the number of calls of the fast sampler, whose picture is not the expected one."""
     codec = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
     coded = codec.encode(pictures(2), seed=SEED)
     ((state, t),) = states(codec, coded)
@@ -274,7 +274,7 @@ def test_more_calls_sample(denoiser: Denoiser) -> None:
 @pytest.mark.parametrize("coding", [*CODINGS, Coding(Sign(7), Flat())], ids=repr)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 3), (7, 9), (40, 30)])
 def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, denoiser: Denoiser) -> None:
-    """Encoder and decoder reach one state, and the certificate is that of a small picture."""
+    """Encoder and decoder reach the same state, and the certificate does not depend on the size."""
     codec = Codec(denoiser, make_plan(coding, denoiser.schedule))
     images, whole = pictures(2, *shape), Geometry(*shape, 3)
     chain = Chain(codec.plan, denoiser, SEED, whole)
@@ -290,8 +290,8 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, 
         assert codec.encode(images).certificate.epsilon == coded.certificate.epsilon == small.certificate.epsilon
 
 
-def test_steps_that_touch_nothing_of_a_batch(denoiser: Denoiser) -> None:
-    """Most steps of sensing ask nothing of one pixel."""
+def test_steps_may_touch_no_pixel_of_a_batch(denoiser: Denoiser) -> None:
+    """Most steps of sensing do not touch a picture of one pixel."""
     codec, ends = Codec(denoiser, sensing_plan(groups=4)), list[End]()
     assert 0 in codec.plan.chunk_counts(Geometry(1, 1, 3))
     coded = codec.encode(pictures(2, 1, 1), seed=SEED, odometer=False, ends=ends.append)
@@ -299,8 +299,8 @@ def test_steps_that_touch_nothing_of_a_batch(denoiser: Denoiser) -> None:
         np.testing.assert_array_equal(codec.decode(coded, shown), ends[0].pictures(shown))
 
 
-def test_a_denoiser_of_one_channel() -> None:
-    """It takes the luminance of colour, and its pictures have one channel."""
+def test_a_denoiser_of_one_channel_codes_luminance() -> None:
+    """A denoiser of one channel takes the luminance of colour, and decodes to one channel."""
     grey = tiny_denoiser(channels=1)
     codec, colour = Codec(grey, make_plan(SHARP, grey.schedule)), Image.fromarray(pictures(1)[0])
     np.testing.assert_array_equal(as_picture(colour, 1).pixels[..., 0], np.asarray(colour.convert("L")))
@@ -309,7 +309,7 @@ def test_a_denoiser_of_one_channel() -> None:
 
 
 def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
-    """A hundred bytes may claim two thousand megapixels: the file opens, decoding is refused at once."""
+    """A file of a hundred bytes that claims two thousand megapixels can be opened, and is not decoded."""
     step = dataclasses.replace(make_plan(SHARP, denoiser.schedule).steps[0], chunk_size=(1 << 32) - 1, index_bits=1)
     plan = Plan(SHARP, (step,))
     claim = archive.Archive.build(released(plan), [Geometry(46_000, 46_000, 3)], [[0]])
@@ -319,7 +319,7 @@ def test_a_huge_picture_is_not_decoded(denoiser: Denoiser) -> None:
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.01])
-def test_gains_must_be_those_of_the_model(factor: float, denoiser: Denoiser) -> None:
+def test_other_snr_gains_than_the_models_are_refused(factor: float, denoiser: Denoiser) -> None:
     """A smaller gain would state a smaller ε than that of the noise that the file seems to have."""
     plan = make_plan(SHARP, denoiser.schedule)
     gain = float(np.float32(plan.steps[1].snr_gain * factor))

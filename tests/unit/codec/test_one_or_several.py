@@ -1,4 +1,4 @@
-"""What `encode` and `decode` take: one picture or several, and nothing that is ambiguous."""
+"""`encode` and `decode` take one picture or several, and refuse ambiguous input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import Decoding, End
 from dipp.core.geometry import Geometry
-from dipp.errors import DippError, InconsistentError
+from dipp.errors import InconsistentError
 from dipp.format import archive
 from dipp.models.denoiser import torch_device
 from dipp.planning.presets import DIFFC
@@ -45,7 +45,7 @@ def small() -> Codec:
 
 @pytest.mark.parametrize("kind", ["array", "grey", "channel", "PIL", "tensor", "path", "name", "numpy name"])
 def test_one_picture_is_one_picture(kind: str, small: Codec, tmp_path: Path) -> None:
-    """Whose certificate is that of one release: an array of 32×32×3 is not 32 grey ones of 32×3."""
+    """An array of 32×32×3 is one picture with one release, and not 32 grey pictures of 32×3."""
     array, place = rgb(12, 10), tmp_path / "a.png"
     Image.fromarray(array).save(place)
     one: Any = {
@@ -66,7 +66,7 @@ def test_one_picture_is_one_picture(kind: str, small: Codec, tmp_path: Path) -> 
 
 
 def test_a_file_that_is_named_twice_is_refused(small: Codec, tmp_path: Path) -> None:
-    """It would be released twice, and the certificate is that of one release."""
+    """A file that is named twice would be released twice, and the certificate covers one release."""
     for name in ("a.png", "b.png"):
         Image.fromarray(rgb()).save(tmp_path / name)
     (tmp_path / "c.png").symlink_to(tmp_path / "a.png")
@@ -78,7 +78,7 @@ def test_a_file_that_is_named_twice_is_refused(small: Codec, tmp_path: Path) -> 
 
 
 def filled_again(views: bool) -> Iterator[np.ndarray[Any, Any]]:
-    """Pictures by a generator that has one array for all of them."""
+    """Yield pictures that all share one array, which is filled again for each."""
     array = rgb()
     for level in (0, 255):
         array[:] = level
@@ -97,7 +97,7 @@ def filled_again(views: bool) -> Iterator[np.ndarray[Any, Any]]:
     ],
     ids=["array", "filled again", "views", "broadcast", "PIL", "tensor"],
 )
-def test_one_object_is_one_picture(images: Any, small: Codec, tmp_path: Path) -> None:
+def test_the_same_object_given_twice_is_refused(images: Any, small: Codec, tmp_path: Path) -> None:
     """The same array twice is refused: a generator that fills one array would release its last picture twice."""
     with refused("images", "picture 1", "picture 0"):
         small.encode(images())
@@ -154,9 +154,7 @@ def test_several_pictures_are_several(kind: str, small: Codec, tmp_path: Path) -
         (np.zeros((0, 8, 3), np.uint8), "list"),
     ],
 )
-def test_what_is_ambiguous_is_refused_in_one_line_that_says_what_to_write(
-    images: Any, advice: str, small: Codec
-) -> None:
+def test_ambiguous_input_is_refused_in_one_line_with_a_remedy(images: Any, advice: str, small: Codec) -> None:
     with refused("image", remedy=advice):
         small.encode(images)
 
@@ -173,12 +171,12 @@ def test_what_is_ambiguous_is_refused_in_one_line_that_says_what_to_write(
         (np.zeros((0, 8, 8, 3), np.uint8), "images", []),
     ],
 )
-def test_what_holds_no_picture_is_refused(images: Any, argument: str, tokens: list[str], small: Codec) -> None:
+def test_input_without_a_picture_is_refused(images: Any, argument: str, tokens: list[str], small: Codec) -> None:
     with refused(argument, *tokens):
         small.encode(images)
 
 
-def test_a_network_of_one_channel_says_what_to_write_for_colour() -> None:
+def test_a_network_of_one_channel_refuses_colour_with_a_remedy() -> None:
     grey = tiny_denoiser(channels=1)
     codec = Codec(grey, make_plan(SHARP, grey.schedule))
     with refused("image", remedy="PIL.Image.fromarray(x"):
@@ -199,19 +197,19 @@ def test_an_archive_a_path_or_several_are_decoded(small: Codec, tmp_path: Path) 
     assert small.decode([]) == []
 
 
-def test_a_folder_is_no_picture_and_the_line_says_what_is_for_folders(small: Codec, tmp_path: Path) -> None:
-    with refused("test_a_folder_is_no_picture_an0", remedy="privatize"):
+def test_a_folder_is_refused_and_the_line_names_the_command_for_folders(small: Codec, tmp_path: Path) -> None:
+    with refused(tmp_path.name, remedy="privatize"):
         small.encode(tmp_path)
 
 
 @pytest.mark.parametrize("source", [b"DIPP", np.zeros((8, 8, 3), np.uint8), None, 3, [np.zeros((8, 8, 3))], [[]]])
-def test_what_is_no_archive_is_not_decoded(source: Any, small: Codec) -> None:
+def test_only_archives_are_decoded(source: Any, small: Codec) -> None:
     with refused("source", "archive"):
         small.decode(source)
 
 
 def test_grey_pictures_come_out_grey(small: Codec) -> None:
-    """And colour ones as they were; with every way to finish."""
+    """Decoded grey pictures are grey and colour ones are not, for every flag of decoding."""
     made = small.encode([rgb(), rgb()[..., 0], rgb(8, 16)[..., :1]])
     assert made.grey.tolist() == [False, True, True]
     for choice in ({}, {"sample": True, "calls": 2}, {"noisy": True}):
@@ -242,32 +240,31 @@ def test_short_words_for_codecs_and_archives(small: Codec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "wrong", "said"),
+    ("option", "wrong"),
     [
-        ("epsilon", "2", "a finite number"),
-        ("epsilon", True, "a finite number"),
-        ("epsilon", [1], "a finite number"),
-        ("rho", "x", "a finite number"),
-        ("delta", "x", "a number between 0 and 1"),
-        ("size", 4096, "must be (height, width) in whole numbers, got 4096"),
-        ("size", "64x64", "must be (height, width)"),
-        ("size", (64.5, 64), "must be (height, width)"),
-        ("size", (True, 64), "must be (height, width)"),
-        ("size", (0, 64), "height and width must be whole numbers from 1, got 0×64"),
+        ("epsilon", "2"),
+        ("epsilon", True),
+        ("epsilon", [1]),
+        ("rho", "x"),
+        ("delta", "x"),
+        ("size", 4096),
+        ("size", "64x64"),
+        ("size", (64.5, 64)),
+        ("size", (True, 64)),
+        ("size", (0, 64)),
     ],
 )
-def test_numbers_of_a_codec_are_numbers(option: str, wrong: object, said: str) -> None:
-    """One line that names what was given, and not an error of Python's from deep inside."""
+def test_arguments_of_a_codec_that_are_not_numbers_are_refused(option: str, wrong: object) -> None:
+    """Invalid numbers raise one line that names the argument, and not an error of Python."""
     options: dict[str, Any] = ({} if option == "rho" else {"epsilon": 2.0}) | {option: wrong}
-    with pytest.raises(DippError) as error:
+    with refused(option, "got"):
         Codec.from_pretrained(**options)
-    assert str(error.value).startswith(f"{option}: {said}")
 
 
 @pytest.mark.parametrize(
     ("option", "wrong"), [("calls", 2.5), ("calls", "x"), ("calls", True), ("steps", "x"), ("steps", 1.5)]
 )
-def test_numbers_of_a_decoding_are_whole(option: str, wrong: object) -> None:
+def test_numbers_of_a_decoding_that_are_not_whole_are_refused(option: str, wrong: object) -> None:
     options: dict[str, Any] = {option: wrong}
     with refused(option):
         Decoding(**options)
@@ -285,7 +282,7 @@ def test_numbers_of_a_decoding_are_whole(option: str, wrong: object) -> None:
     ids=str,
 )
 def test_flags_that_contradict_each_other_are_refused(flags: dict[str, Any], said: str, small: Codec) -> None:
-    """In every way to decode: by the object, an archive, and a dataset."""
+    """Contradictory flags are refused by `Decoding`, by an archive and by a dataset."""
     with refused(said):
         Decoding(**flags)
     with refused(said):
@@ -307,7 +304,7 @@ def test_an_archive_decodes_itself(light_model: Path, tmp_path: Path) -> None:
 
 
 def test_an_encoder_hands_back_its_final_states(small: Codec) -> None:
-    """They are those that a decoder reaches."""
+    """The encoder's final states are those that a decoder reaches."""
     ends: list[End] = []
     made = small.encode(pictures_of_two_sizes(), odometer=False, ends=ends.append)
     decoded = list(Decoder(small.denoiser).ends(made))
@@ -317,7 +314,7 @@ def test_an_encoder_hands_back_its_final_states(small: Codec) -> None:
         assert np.abs(ours.pictures().astype(int) - theirs.pictures()).max() <= 1
 
 
-def test_a_device_may_be_torch_s_own() -> None:
+def test_a_device_of_pytorch_is_accepted() -> None:
     assert torch_device(torch.device("cpu")) == torch_device("cpu")
     with refused("device", "cuda:1", remedy="CUDA_VISIBLE_DEVICES"):
         torch_device("cuda:1")

@@ -29,7 +29,7 @@ def as_file(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
 
 
 def declared(width: int, height: int) -> bytes:
-    """A PNG of a few bytes that says it is of this size."""
+    """Return a PNG of a few bytes whose header states this size."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
@@ -109,7 +109,7 @@ def test_several_frames_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(1 << 14, (1 << 12) + 1), (100_000, 100_000), (1 << 30, 1)])
-def test_a_bomb_is_refused_by_what_it_declares(width: int, height: int) -> None:
+def test_a_file_that_declares_too_many_pixels_is_refused(width: int, height: int) -> None:
     bomb = declared(width, height)
     assert len(bomb) < 100
     with refused("image", "64", f"{width}×{height}"):
@@ -117,7 +117,7 @@ def test_a_bomb_is_refused_by_what_it_declares(width: int, height: int) -> None:
 
 
 @given(st.floats(0, 0.95))
-def test_what_is_cut_short_is_refused_in_one_line(share: float) -> None:
+def test_files_that_are_cut_short_are_refused_in_one_line(share: float) -> None:
     whole = as_file(Image.fromarray(np.random.default_rng(1).integers(0, 256, (40, 40, 3), dtype=np.uint8)))
     with refused("image", "damaged"):
         pictures.read(whole[: int(share * len(whole))])
@@ -125,9 +125,9 @@ def test_what_is_cut_short_is_refused_in_one_line(share: float) -> None:
 
 def test_files_are_named_in_errors(tmp_path: Path) -> None:
     (tmp_path / "holiday.png").write_bytes(b"no picture")
-    with refused("holiday.png", "picture"):
+    with refused("holiday.png", "damaged"):
         pictures.read(tmp_path / "holiday.png")
-    with refused("nowhere.png", "file"):
+    with refused("nowhere.png", "exist"):
         pictures.read(tmp_path / "nowhere.png")
     (tmp_path / "bomb.png").write_bytes(declared(100_000, 100_000))
     with refused("bomb.png", "64"):
@@ -136,7 +136,7 @@ def test_files_are_named_in_errors(tmp_path: Path) -> None:
         pictures.read(tmp_path)
 
 
-def test_what_is_no_fault_of_the_picture_is_not_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_of_the_machine_are_not_blamed_on_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.png").write_bytes(as_file(Image.fromarray(RGB)))
     monkeypatch.setattr(Image, "open", mock.Mock(side_effect=[PermissionError(13, "Permission denied"), MemoryError]))
     with refused("mine.png", "Permission"):
@@ -168,7 +168,7 @@ def wide(*values: int) -> Image.Image:
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 def test_sixteen_bits_need_a_window(kind: str) -> None:
-    """A scan of twelve bits would come out black, with a certificate."""
+    """Without a window, a scan of twelve bits would become a black picture with a certificate."""
     file = as_file(wide(0, 4, 4095), kind)
     with refused("image", remedy="LOW:HIGH"):
         pictures.read(file)
@@ -177,21 +177,21 @@ def test_sixteen_bits_need_a_window(kind: str) -> None:
     assert pictures.read(file, 3, FULL)[0, :, 1].tolist() == [0, 0, 16]
 
 
-def test_a_window_is_for_wide_values_alone() -> None:
+def test_a_window_changes_no_picture_of_eight_bits() -> None:
     assert np.array_equal(pictures.read(as_file(Image.fromarray(RGB)), 3, Window(0, 9)), RGB)
     assert np.array_equal(pictures.as_picture(RGB, 3, Window(0, 9)).pixels, RGB)
 
 
 @given(st.integers(0, 4), st.integers(0, 65_535))
 def test_a_window_mixes_no_pixels(at: int, value: int) -> None:
-    """Whatever one value becomes, the others stay as they were: nothing is fitted to the darkest or the brightest."""
+    """Changing one value changes no other pixel: a window is not fitted to the darkest or brightest value."""
     values = [3, 900, 17, 4095, 200]
     changed = [*values[:at], value, *values[at + 1 :]]
     before, after = (from_pil(wide(*some), 3, Window(0, 4095))[0] for some in (values, changed))
     assert [i for i in range(5) if (before[i] != after[i]).any()] in ([], [at])
 
 
-def test_thirty_two_bits_and_arrays_of_any_whole_numbers() -> None:
+def test_a_window_reads_32_bits_and_arrays_of_any_whole_numbers() -> None:
     window, values = Window(-1000, 1000), np.array([[-5000, -1000, 0, 1000, 5000]])
     expected = [0, 0, 128, 255, 255]
     assert from_pil(Image.fromarray(values.astype(np.int32)), 1, window)[0, :, 0].tolist() == expected
@@ -210,7 +210,7 @@ def pgm(kind: bytes, largest: int, values: bytes) -> bytes:
 
 
 def test_a_largest_value_of_the_file_s_own_is_refused() -> None:
-    """It may be the largest of the picture, and Pillow would scale all others by it."""
+    """Another largest value may be that of a pixel, and Pillow would scale all others by it."""
     for largest, size in ((100, 1), (4095, 2)):
         with refused("image", "65535"):
             pictures.read(pgm(b"P5", largest, bytes(3 * size)), 3, FULL)
@@ -221,7 +221,7 @@ def test_a_largest_value_of_the_file_s_own_is_refused() -> None:
 
 
 def sixteen_bit_colour() -> bytes:
-    """A PNG, which Pillow cuts to eight bits when it opens it."""
+    """Return a PNG of 16-bit colour, which Pillow cuts to eight bits when it opens it."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
@@ -231,7 +231,7 @@ def sixteen_bit_colour() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", row) + chunk(b"IEND", b"")
 
 
-def test_colour_of_sixteen_bits_is_cut_only_if_that_is_said() -> None:
+def test_16_bit_colour_is_cut_only_with_the_full_window() -> None:
     with refused("image", "eight"):
         pictures.read(sixteen_bit_colour())
     with refused("image", "16-bit", remedy="--window full"):
@@ -255,14 +255,14 @@ def test_colour_of_sixteen_bits_is_cut_only_if_that_is_said() -> None:
         ("RGBA", False),
     ],
 )
-def test_grey_is_what_the_file_s_mode_says(mode: str, grey: bool) -> None:
-    """And never what the pixels look like: these are all of one grey."""
+def test_the_mode_of_a_file_decides_whether_it_is_grey(mode: str, grey: bool) -> None:
+    """Pixels with equal channels do not make a colour file grey."""
     image = Image.new(mode, (2, 3))
     assert pictures.as_picture(image, 3, FULL).grey is grey
     assert not pictures.as_picture(image, 1, FULL).grey  # one channel has nothing to be repeated
 
 
-def test_grey_arrays_are_known_by_their_shape() -> None:
+def test_the_shape_of_an_array_decides_whether_it_is_grey() -> None:
     same = np.full((4, 4, 3), 9, np.uint8)
     assert not pictures.as_picture(same, 3).grey
     for one in (same[..., :1], same[..., 0], torch.from_numpy(same[..., 0])[None], torch.from_numpy(same[..., 0])):
@@ -270,7 +270,7 @@ def test_grey_arrays_are_known_by_their_shape() -> None:
 
 
 def test_the_odometer_knows_a_picture_whatever_the_window_and_the_network(tmp_path: Path) -> None:
-    """Two windows of a scan are two releases of it."""
+    """A scan that is encoded by two windows is recognised as one picture that was released twice."""
     wide(1, 300, 70).save(tmp_path / "scan.png")
     Image.fromarray(RGB).save(tmp_path / "photo.png")
     for name, windows in (("scan.png", (Window(0, 4095), Window(0, 9), FULL)), ("photo.png", (None, FULL))):
@@ -292,7 +292,7 @@ showpage
 
 
 def test_postscript_never_reaches_ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the file is called: Pillow's reader of EPS runs the program gs."""
+    """Pillow's reader of EPS, which runs the program gs, is not used under any file name."""
     ran = tmp_path / "ran"
     program = tmp_path / "gs"
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")

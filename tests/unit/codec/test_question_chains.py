@@ -1,4 +1,4 @@
-"""Questions along a chain: coarse pictures, blocks, grids, files, ledgers, and that no unit has a part in another's."""
+"""Questions along a chain: coarse pictures, blocks, grids, files, ledgers, and the independence of units."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_coarse_pixels_are_means_of_pixels_of_one_unit(height: int, width: int, 
 
 @given(st.integers(1, 21), st.integers(1, 21), st.sampled_from(["cells by signs", "picture by signs", "cells"]))
 def test_an_index_means_its_candidate_at_every_coarse_pixel(height: int, width: int, name: str) -> None:
-    """Blocks of meanings are nearest to their own index, and `observed` puts each number where it belongs."""
+    """A block that equals a meaning gets its index, and `observed` returns the block from that index."""
     plan, denoiser = PLANS[name], Blurred()
     geometry = Geometry(height, width, 3)
     chain = Chain(plan, denoiser, SEED, geometry)
@@ -86,7 +86,7 @@ def test_an_index_means_its_candidate_at_every_coarse_pixel(height: int, width: 
 
 
 def test_rows_of_scores_do_not_touch_each_other() -> None:
-    """NaN, infinities and numbers that overflow stay in their row, and every row has m indices."""
+    """NaN, infinities and overflows affect their own row alone, and every row has m indices."""
     generator = np.random.default_rng(0)
     content = generator.normal(size=(40, 48)).astype(np.float32)
     candidates = generator.normal(size=(64, 48)).astype(np.float32)
@@ -153,7 +153,7 @@ def test_a_wrong_answer_is_drawn_towards_its_neighbours_and_a_right_one_is_not()
 
 
 def _around(y: int, x: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weights of coarse pixels around one, and which of them lie in other blocks."""
+    """Return the weights of the coarse pixels around one, and which of them lie in other blocks."""
     rows, columns = torch.arange(22)[:, None] - y, torch.arange(18) - x
     weights = torch.exp(-(rows.square() + columns.square()) / 16) * (rows.abs() <= 8) * (columns.abs() <= 8)
     return weights, ((rows + y) // 4 != y // 4) | ((columns + x) // 4 != x // 4)
@@ -179,7 +179,7 @@ def test_between_is_a_weighted_mean_of_what_is_known() -> None:
 @EVERY
 @pytest.mark.parametrize("any_size", [True, False])
 def test_a_decoder_reaches_the_encoders_states(name: str, any_size: bool) -> None:
-    """Several sizes in one archive; the file is read back and has the certificate of the plan."""
+    """An archive of several sizes decodes to the encoder's states, and has the certificate of the plan."""
     codec, ends = codec_of(PLANS[name], Blurred(any_size=any_size)), list[End]()
     images = [noise(*shape, 3, seed=number) for number, shape in enumerate(SHAPES)]
     archive = codec.encode(images, seed=SEED, odometer=False, ends=ends.append)
@@ -202,7 +202,7 @@ def test_every_decoding_of_a_coarse_state_is_of_the_pictures_size(name: str) -> 
 
 
 @EVERY
-def test_one_channel(name: str) -> None:
+def test_questions_run_on_one_channel(name: str) -> None:
     codec = codec_of(PLANS[name], Blurred(channels=1))
     archive = codec.encode([noise(9, 17, 1)], seed=SEED, odometer=False)
     (decoded,) = codec.decode(Archive.from_bytes(archive.to_bytes()))
@@ -210,7 +210,7 @@ def test_one_channel(name: str) -> None:
 
 
 def test_a_sharp_draw_tells_the_words() -> None:
-    """With odds of e^30 every block gets its nearest word: the released indices are those of the private content."""
+    """With odds of e^30, the index of every block is that of the word nearest to its content."""
     plan = questions_plan(Cells(4), question(bits=6, epsilon=30.0))
     codec, image = codec_of(plan), noise(12, 8, 3)
     archive = codec.encode([image], seed=SEED, odometer=False)
@@ -253,7 +253,7 @@ def test_the_words_must_be_those_of_the_file() -> None:
         codec_of(questions_plan(Cells(8), question(bits=9))).encode([noise(8, 8, 3)], odometer=False)
 
 
-def test_signs_need_no_words() -> None:
+def test_questions_by_signs_need_no_words() -> None:
     plan = questions_plan(Cells(8), question(rounds=4, scale=0.25), question(2, bits=6, scale=0.125))
     denoiser, picture = Blurred(), noise(8, 8, 3)
     archive = codec_of(plan, denoiser).encode([picture], seed=SEED, odometer=False)
@@ -266,7 +266,7 @@ def test_signs_need_no_words() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])
 @EVERY
 def test_no_prediction_stops_the_encoder(name: str, value: float) -> None:
-    """A network that fails here and there ends nothing, and the decoder follows (warnings are errors here)."""
+    """Predictions that are not finite at some pixels end no encoding, and the decoder follows."""
     broken = Broken(value, 0.5, -value)
     broken.books = Blurred().books
     for any_size in (True, False):
@@ -277,7 +277,7 @@ def test_no_prediction_stops_the_encoder(name: str, value: float) -> None:
         np.testing.assert_array_equal(end.state.numpy(), ends[0].state.numpy())
 
 
-def test_a_huge_scale_stops_nothing() -> None:
+def test_a_huge_scale_ends_no_encoding() -> None:
     plan = questions_plan(Cells(8), question(rounds=4, scale=float(np.float32(3e38))), question(2, scale=1.0))
     codec, ends = codec_of(plan), list[End]()
     archive = codec.encode([noise(19, 13, 3)], seed=SEED, odometer=False, ends=ends.append)
@@ -291,7 +291,7 @@ def test_a_huge_scale_stops_nothing() -> None:
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", ["cells", "cells by signs"])
 def test_a_cell_moves_no_other_cells_sets(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a fixed transcript, whatever one cell shows, every other T is the same to the bit: in a batch, too."""
+    """Under a fixed transcript, the content of one cell changes no other cell's set T, also in a batch."""
     plan, denoiser, geometry = PLANS[name], Blurred(), Geometry(37, 29, 3)
     denoiser.device = torch.device(device)
     pictures = [noise(37, 29, 3), noise(37, 29, 3, seed=1)]
@@ -337,7 +337,7 @@ def test_a_cell_moves_no_other_cells_sets(name: str, device: str, monkeypatch: p
 
 
 def another_law(**changes: Any) -> Callable[[Closest, Blocks], Any]:
-    """A draw by other numbers than the plan's."""
+    """Draw by other weights than the plan's."""
     real = Closest.draw
 
     def draw(code: Closest, scored: Blocks) -> Any:
@@ -347,7 +347,7 @@ def another_law(**changes: Any) -> Callable[[Closest, Blocks], Any]:
 
 
 def one_more(code: Closest, scored: Blocks) -> Any:
-    """The better of two draws, which is what a sender who tries again releases."""
+    """Return the better of two draws, as a sender would who tries again."""
     REAL_DRAW(code, scored)
     return REAL_DRAW(code, scored)
 
@@ -357,7 +357,7 @@ def fewer_candidates(code: Closest, scored: Blocks) -> Any:
 
 
 def every_other(code: Closest, scored: Blocks) -> Any:
-    """One draw for two blocks."""
+    """Return one draw for two blocks."""
     half = len(scored.present) // 2 + 1
     some = dataclasses.replace(scored, content=scored.content[:half], present=scored.present[:half])
     return np.resize(REAL_DRAW(code, some), len(scored.present))
@@ -367,7 +367,7 @@ REAL_DRAW, REAL_CHUNKS = Closest.draw, ByBlock.chunks
 
 
 def two_units(deal: ByBlock, *arguments: Any) -> Chunks:
-    """A block of two units."""
+    """Return chunks with a block that holds two units."""
     dealt = REAL_CHUNKS(deal, *arguments)
     return Chunks(dealt.order, np.delete(dealt.offsets, 1), dealt.rounds)
 
@@ -384,7 +384,7 @@ def two_units(deal: ByBlock, *arguments: Any) -> Chunks:
         (ByBlock, "chunks", two_units),
     ],
 )
-def test_an_encoder_that_does_something_else_writes_nothing(
+def test_an_encoder_that_draws_differently_writes_no_file(
     owner: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = questions_plan(Cells(4), question(bits=4))
@@ -395,8 +395,8 @@ def test_an_encoder_that_does_something_else_writes_nothing(
         codec.encode([noise(16, 16, 3)], seed=SEED, odometer=False)
 
 
-def test_draws_of_one_batch_do_not_make_up_for_another_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight draws too many for one picture, and eight too few for the next, which has another size."""
+def test_extra_draws_of_one_batch_do_not_hide_missing_ones_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight extra draws for one picture do not hide eight missing ones for the next, which has another size."""
     codec, pictures = codec_of(questions_plan(Cells(4), question(bits=4))), [noise(16, 16, 3), noise(8, 32, 3)]
     calls = list[int]()
 
@@ -425,7 +425,7 @@ def test_laws_of_one_step_must_be_equal() -> None:
 
 @EVERY
 def test_the_planned_ledger_is_that_of_the_smallest_picture(name: str) -> None:
-    """Whatever the sizes, and whichever comes first: thin pictures have few blocks in few units."""
+    """The planned ledger is that of the smallest picture, in any order: thin pictures have few blocks."""
     plan: Plan = PLANS[name]
     for shapes in (SHAPES, SHAPES[::-1], [(1, 30), (9, 9)], [(9, 9), (1, 100)], [(16, 8), (1, 17)]):
         archive = codec_of(plan).encode([noise(*shape, 3) for shape in shapes], odometer=False)

@@ -35,7 +35,7 @@ GEOMETRY = Geometry(24, 26, 3)
 BASE, PICTURE = noise(*GEOMETRY.shape), noise(*GEOMETRY.shape, seed=1)
 IDS = REGIONS.ids(GEOMETRY).reshape(GEOMETRY.shape)
 OF = {unit: np.equal(IDS, unit) for unit in (-1, 0, 1, 2)}
-"""The coordinates of each unit, and of what lies outside."""
+"""The coordinates of each unit, and those outside all units."""
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,7 +45,7 @@ def asked(picture: Any = PICTURE) -> Archive:
 
 
 def contents_of(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[StepLayout, Any]]:
-    """The sets T, or the contents, of each step for a picture, while the transcript is another one's."""
+    """Return the sets T, or the contents, of each step for one picture, under the transcript of another."""
     found: list[tuple[StepLayout, Any]] = []
     chain = Chain(PLAN, Blurred(), SEED, GEOMETRY, base=BASE)
     reader = IndexReader(transcript, PLAN.chunk_counts(GEOMETRY))
@@ -61,7 +61,7 @@ def contents_of(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[
 
 
 def test_a_region_moves_no_other_regions_sets() -> None:
-    """Under a fixed transcript: what lies outside moves no T, and a region its own alone."""
+    """Under a fixed transcript, pixels outside move no set T, and a region moves its own alone."""
     transcript = asked().batch(0, 1)
     before = contents_of(PICTURE, transcript)
     for unit in (-1, 0, 1, 2):
@@ -76,7 +76,7 @@ def test_a_region_moves_no_other_regions_sets() -> None:
 
 
 def loss(picture: Any, other: Any, transcript: Any) -> float:
-    """The largest loss of the answers between two pictures, by the exact law of every draw."""
+    """Return the largest privacy loss of the answers between two pictures, by the exact law of every draw."""
     total, steps = 0.0, [contents_of(one, transcript, sets=False) for one in (picture, other)]
     for (_, first), (_, second) in zip(*steps, strict=True):
         laws = [[one.log_law() for one in Closest().outcomes(blocks)] for blocks in (first, second)]
@@ -85,7 +85,7 @@ def loss(picture: Any, other: Any, transcript: Any) -> float:
 
 
 def test_no_two_contents_of_a_region_exceed_the_price_and_some_reach_it() -> None:
-    """The worst unit has two boxes: twice the draws of the others."""
+    """The worst unit has two boxes, and twice as many draws as the others."""
     transcript, worst = asked().batch(0, 1), {-1: 0.0, 0: 0.0, 1: 0.0, 2: 0.0}
     for seed in range(12):
         for unit in worst:
@@ -100,7 +100,7 @@ def test_no_two_contents_of_a_region_exceed_the_price_and_some_reach_it() -> Non
 
 
 def leaking(self: Selector, layout: StepLayout, x_hat: Any) -> Blocks:
-    """A score that reads the next region: the negative control."""
+    """Score a region by the content of the next one: the negative control."""
     found = REAL(self, layout, x_hat)
     return dataclasses.replace(found, content=found.content + np.roll(found.content, 1, axis=0))
 
@@ -117,7 +117,7 @@ def test_a_score_that_reads_the_next_region_is_caught(monkeypatch: pytest.Monkey
     assert worst > asked().certificate.epsilon
 
 
-def test_the_file_and_the_picture() -> None:
+def test_a_file_of_regions_decodes_to_the_encoders_picture() -> None:
     archive = asked()
     again = Archive.from_bytes(archive.to_bytes())
     assert again.to_bytes() == archive.to_bytes()
@@ -136,8 +136,8 @@ def test_the_file_and_the_picture() -> None:
         surroundings.of(short.release, GEOMETRY)
 
 
-def test_the_golden_file() -> None:
-    """What was written once is read for ever, within rounding: no network computes the picture of regions."""
+def test_the_golden_file_of_regions_decodes_as_before() -> None:
+    """A stored file still decodes to its picture, within rounding: no network computes pictures of regions."""
     archive = Archive.from_bytes((GOLDEN / f"{REGIONS_FILE}.dipp").read_bytes())
     (picture,) = archive.decode(GOLDEN / "denoiser", device="cpu")
     with np.load(GOLDEN / f"{REGIONS_FILE}.npz") as expected:
@@ -147,7 +147,7 @@ def test_the_golden_file() -> None:
 
 
 def test_nothing_but_answers_depends_on_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the sets fixed, files of different pictures are the same: surroundings too."""
+    """With fixed sets T, the files of different pictures are the same, including their surroundings."""
     monkeypatch.setattr(Blocks, "nearest", lambda self, count: np.tile(np.arange(count), (len(self.present), 1)))
     monkeypatch.setattr("dipp.core.randomness.private_bytes", lambda count: bytes(range(8)) * (count // 8))
     assert len({asked(picture).to_bytes() for picture in (PICTURE, 255 - PICTURE, BASE)}) == 1
@@ -173,7 +173,7 @@ def test_another_draw_than_the_planned_one_writes_no_file(draw: Callable[..., An
 
 
 def test_blocks_of_two_regions_write_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deal that joins regions is no deal of units: the recorder sees it in the chunks."""
+    """The recorder finds a block that joins two regions in the chunks, and no file is written."""
     real = Regions.grid
 
     def joined(self: Regions, geometry: Geometry, parts: int) -> Any:
@@ -194,13 +194,15 @@ def test_blocks_of_two_regions_write_no_file(monkeypatch: pytest.MonkeyPatch) ->
         (lambda: asked().decode(noisy=True), ("model", "made")),
     ],
 )
-def test_what_does_not_fit(change: Callable[[], Any], said: tuple[str, ...]) -> None:
+def test_plans_models_and_pictures_that_do_not_fit_are_refused(
+    change: Callable[[], Any], said: tuple[str, ...]
+) -> None:
     with refused(*said):
         change()
 
 
 @pytest.mark.parametrize("content", [b"no picture", surroundings.packed(noise(23, 26, 3))])
-def test_surroundings_that_are_none(content: bytes) -> None:
+def test_surroundings_that_are_not_a_png_of_the_right_size_are_refused(content: bytes) -> None:
     release = dataclasses.replace(asked().release, surroundings=content)
     with refused("surroundings", "26×24"):
         surroundings.of(release, GEOMETRY)
@@ -216,7 +218,7 @@ def test_a_plan_keeps_and_uses_its_budget(epsilon: float) -> None:
 
 @pytest.mark.parametrize(("places", "epsilon", "split"), [(20, 1e5, 4), (1024, 1e5, 1), (16, 1e5, 8)])
 def test_many_places_of_one_unit_are_divided_less(places: int, epsilon: float, split: int) -> None:
-    """A ledger holds 1024 draws of a unit; a large budget must not ask for more."""
+    """A ledger holds at most 1024 draws of a unit, also for a large budget."""
     unit = Regions(tuple(Place(0, 4 * (i % 64), 4 * (i // 64), 4, 4) for i in range(places)))
     plan = plan_of_regions(unit, epsilon)
     assert plan.steps[0].split == split
@@ -224,7 +226,7 @@ def test_many_places_of_one_unit_are_divided_less(places: int, epsilon: float, s
 
 
 def test_absent_coarse_pixels_have_no_content() -> None:
-    """Where a coarse pixel has no pixel of its region, picture and painting agree: nothing is asked about it."""
+    """A coarse pixel without a pixel of its region has no content, because picture and painting agree there."""
     unit = Regions((Place(0, 0, 0, 8, 8, (40, 24)),))
     plan = questions_plan(unit, question())
     flat = [questions.coarse(one.reshape(1, -1), GEOMETRY, unit, plan.steps[0]) for one in (BASE, PICTURE)]

@@ -1,4 +1,4 @@
-"""What a received file may cost: honest files pass, and one that asks for too much is refused before any work."""
+"""The limit of work: honest files pass, and a file that asks for too much is refused before any work."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from dipp.format.release import MAX_STEPS, Release
 from dipp.models import embedded
 
 PHOTOGRAPH = 12_600_000
-"""Pixels of a camera's or a phone's picture."""
+"""Number of pixels of a picture from a camera or a phone."""
 
 
 def bomb(model: str = IDENTITY, side: int = 8192) -> Archive:
-    """A picture of any size in 4,096 steps of one bit each."""
+    """Return an archive of a huge picture in 4,096 steps of one bit each."""
     step = SensingStep(1.0, 0.25, 2**-6, (1 << 32) - 1, 1, 0)
     plan = Plan(Coding(Sign(period=3), Flat()), (step,) * MAX_STEPS)
     return Archive.build(Release(plan, model, bytes(16), 3), [Geometry(side, side, 3)], [np.zeros(MAX_STEPS, np.int64)])
@@ -48,7 +48,7 @@ def made() -> Archive:
 
 @pytest.mark.slow
 def test_a_small_file_cannot_ask_for_hours(made: Archive, tmp_path: Path) -> None:
-    """In a process of its own with little memory: the file is refused before any is asked for."""
+    """A process with little memory refuses the file before it allocates any."""
     options: list[dict[str, Any]] = [{}, {"noisy": True}, {"steps": 100}, {"max_work": 270}]
     made.save(tmp_path / "bomb.dipp")
     assert made.size < 700
@@ -73,7 +73,7 @@ for options in {options!r}:
     assert all(f"of {made.size} bytes sends " in line and "allow it by --max-work" in line for line in told)
 
 
-def test_the_error_says_what_is_enough() -> None:
+def test_the_error_names_a_limit_that_is_enough() -> None:
     sizes, size = [(3, 1000), (2, 500)], 10
     work.require_affordable(sizes, 100, size)
     with refused("archive", remedy="--max-work"):
@@ -109,7 +109,7 @@ def test_memory_counts_even_in_one_step() -> None:
     ids=str,
 )
 def test_honest_photographs_need_no_option(options: dict[str, Any]) -> None:
-    """And neither do a hundred of them in a file, at rates that show something, nor many small pictures."""
+    """Photographs, a hundred of them in a file and many small pictures stay below the limit."""
     codec = dipp.Codec.from_pretrained(embedded.FOLDER, size=(1, PHOTOGRAPH), **options)
     release = codec.release(bytes(16))
     for finish in (Decoding(), Decoding(sample=True)):
@@ -122,7 +122,7 @@ def test_honest_photographs_need_no_option(options: dict[str, Any]) -> None:
 
 
 def test_the_deals_of_many_steps_are_not_kept() -> None:
-    """256×256 pixels in 4,096 steps would keep 13 GB."""
+    """Keeping the deals of 256×256 pixels in 4,096 steps would take 13 GB."""
     few = Chain(sensing_plan(), WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
     assert few._chunks.cache_info().maxsize is None  # type: ignore[attr-defined]
     many = Chain(bomb().release.plan, WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
@@ -130,7 +130,7 @@ def test_the_deals_of_many_steps_are_not_kept() -> None:
     assert 256 * 256 * 3 * chain.DEAL_BYTES * MAX_STEPS > chain.KEPT_BYTES
 
 
-def test_loading_is_refused_too(made: Archive, tmp_path: Path) -> None:
+def test_loading_a_file_that_asks_for_too_much_is_refused(made: Archive, tmp_path: Path) -> None:
     made.save(tmp_path / "bomb.dipp")
     data = dipp.load(tmp_path / "bomb.dipp")
     assert len(data) == 1

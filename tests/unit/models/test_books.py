@@ -1,4 +1,4 @@
-"""Books: what indices mean by Bayes' rule, and files that are refused."""
+"""Books: the meanings of indices by Bayes' rule, and damaged files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dipp.core.closest import Weights
 from dipp.models.books import NAME, Books
 
 
-def test_an_index_means_what_bayes_says() -> None:
-    """By the joint law of words and indices, for m = 1: Σ_j π_j·P[k | j]·μ_j over Σ_j π_j·P[k | j]."""
+def test_the_meaning_of_an_index_is_its_posterior_mean() -> None:
+    """Meanings follow from the joint law for m = 1: Σ_j π_j·P[k | j]·μ_j over Σ_j π_j·P[k | j]."""
     book, law = books(1).book("raw", 4), Weights(16, 1, 900, 100)
     shares = book.counts / book.counts.sum()
     drawn = np.full((16, 16), law.light) + np.eye(16) * (law.heavy - law.light)

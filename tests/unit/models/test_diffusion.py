@@ -46,7 +46,7 @@ def linear() -> NoiseSchedule:
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("scheduler", [DDPMScheduler, DDIMScheduler])
-def test_schedule_is_that_of_diffusers(name: str, scheduler: Any) -> None:
+def test_the_schedule_equals_that_of_diffusers(name: str, scheduler: Any) -> None:
     schedule = NoiseSchedule.from_config(CONFIGS[name])
     theirs = scheduler(**CONFIGS[name]).alphas_cumprod.numpy().astype(np.float64)
     ours = schedule.alphas_cumprod
@@ -86,7 +86,7 @@ def test_state_keeps_unit_variance(name: str) -> None:
 
 
 def posterior_by_quadrature(betas: Floats, t: int, s: int, x_t: float, x0: float) -> tuple[float, float]:
-    """Mean and deviation of x_s given x_t and x0, from the forward chain alone: x_k = √(1−β_k)·x_{k−1} + √β_k·η."""
+    """Return mean and deviation of x_s given x_t and x0, by the forward chain x_k = √(1−β_k)·x_{k−1} + √β_k·η."""
 
     def push(gain: float, variance: float, chain: Floats) -> tuple[float, float]:
         for beta in chain:
@@ -141,7 +141,7 @@ def test_shift_between_the_means_is_the_root_of_the_snr_gain(name: str) -> None:
         assert step.snr_gain == pytest.approx(gain, rel=1e-9)
 
 
-def test_two_steps_to_the_same_image_are_one(linear: NoiseSchedule) -> None:
+def test_two_steps_with_one_prediction_equal_one_step(linear: NoiseSchedule) -> None:
     first, second, whole = linear.step(900, 500), linear.step(500, 120), linear.step(900, 120)
     x_t, x0 = np.array([1.3, -0.2]), np.array([0.5, -1.0])
     np.testing.assert_allclose(second.mean(first.mean(x_t, x0), x0), whole.mean(x_t, x0), rtol=1e-12)
@@ -184,7 +184,7 @@ def test_prediction_is_clamped(prediction: str) -> None:
     assert sorted(x) == [-1, 1]
 
 
-def test_nearest_and_grid(linear: NoiseSchedule) -> None:
+def test_nearest_timesteps_and_grids_of_timesteps(linear: NoiseSchedule) -> None:
     assert [linear.nearest(linear.snr(t)) for t in (0, 1, 500, 999)] == [0, 1, 500, 999]
     assert linear.nearest(1e9) == 0
     for t, calls in [(999, 20), (999, 1), (400, 7), (30, 20), (19, 20), (3, 20), (0, 20)]:
@@ -226,7 +226,7 @@ def test_bad_config_is_refused_in_one_line(case: str) -> None:
 
 @pytest.mark.parametrize("kind", diffusion.BETA_SCHEDULES)
 def test_a_config_of_endless_timesteps_takes_no_memory(kind: str) -> None:
-    """10⁹ timesteps would take 7 GB, or minutes."""
+    """A config of 10⁹ timesteps, which would take 7 GB, is refused before memory is allocated."""
     tracemalloc.start()
     try:
         with refused("num_train_timesteps"):
@@ -277,7 +277,7 @@ MEAN, DEVIATION = 0.2, 0.25
 
 
 def gaussian_denoiser(schedule: NoiseSchedule) -> Callable[[Floats, int], Floats]:
-    """E[x0 | x_t] for x0 ~ N(MEAN, DEVIATION²)."""
+    """Return E[x0 | x_t] for x0 ~ N(MEAN, DEVIATION²)."""
 
     def denoise(x_t: Floats, t: int) -> Floats:
         gamma, sigma, variance = schedule.gamma(t), schedule.sigma(t), DEVIATION**2
@@ -290,7 +290,7 @@ def gaussian_denoiser(schedule: NoiseSchedule) -> Callable[[Floats, int], Floats
 @pytest.mark.parametrize("name", ["linear", "cosine"])
 @pytest.mark.parametrize("share", [1.0, 0.4])
 def test_ancestral_sampling_reproduces_a_gaussian_law(name: str, share: float) -> None:
-    """Bias of the discrete chain below 1 % of the variance (its variance leaves out that of x0 given x_t)."""
+    """The bias of the discrete chain, which leaves out the variance of x0 given x_t, is below 1 % of the variance."""
     schedule = NoiseSchedule.from_config(CONFIGS[name])
     t, count = round(share * (len(schedule) - 1)), 20000
     rng = np.random.default_rng(2)
@@ -319,7 +319,7 @@ def test_ancestral_sampling_reproduces_a_gaussian_law(name: str, share: float) -
 @pytest.mark.parametrize("name", ["linear", "scaled", "cosine"])
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.2])
 def test_fast_sampling_follows_the_exact_flow_of_a_gaussian_law(name: str, share: float) -> None:
-    """The flow maps quantiles to quantiles; no randomness is left, so neither is a false alarm."""
+    """The flow maps quantiles to quantiles. There is no randomness, and so no false alarm."""
     schedule = NoiseSchedule.from_config(CONFIGS[name])
     t = round(share * (len(schedule) - 1))
     exact = gaussian_denoiser(schedule)
@@ -337,7 +337,7 @@ def test_fast_sampling_follows_the_exact_flow_of_a_gaussian_law(name: str, share
 
 
 def mixture_flow_error(calls: int, first_order: bool = False) -> float:
-    """Largest error of the fast sampler on ½N(−½, 0.1²) + ½N(½, 0.1²), whose flow is F_0^−1(F_t(x_t))."""
+    """Return the largest error of the fast sampler on ½N(−½, 0.1²) + ½N(½, 0.1²), with the flow F_0^−1(F_t(x_t))."""
     schedule = NoiseSchedule.from_config(LINEAR)
     width, t = 0.1, 700
     place = np.array([-0.5, 0.5])

@@ -1,4 +1,4 @@
-"""The denoiser that ships with dipp: small enough, whole, calibrated, in the wheel, and better than noise and PNG."""
+"""The denoiser that ships with dipp is small, complete, calibrated, in the wheel, and better than noise and PNG."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES = ("config.json", "scheduler_config.json", "training.json", "words.safeten
 WEIGHTS = "model.safetensors"
 
 
-def test_it_is_small_and_says_what_it_is() -> None:
+def test_the_model_is_small_and_described() -> None:
     files = [path for path in embedded.FOLDER.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert sum(path.stat().st_size for path in files) <= 20_000_000
     names = {path.relative_to(embedded.FOLDER).as_posix() for path in files}
@@ -38,7 +38,7 @@ def test_it_is_small_and_says_what_it_is() -> None:
     assert f"{record['photographs']:,}" in card
 
 
-def test_its_table_is_its_own_and_serves_all_presets() -> None:
+def test_the_cost_table_belongs_to_the_model_and_serves_all_presets() -> None:
     table, denoiser = ErrorTable.load(embedded.FOLDER / FILE_NAME), models.load(embedded.FOLDER)
     table.require(denoiser.schedule)
     assert table.provenance["model"] == denoiser.identity
@@ -48,7 +48,7 @@ def test_its_table_is_its_own_and_serves_all_presets() -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_in_two_lines(tmp_path: Path) -> None:
+def test_a_picture_is_encoded_and_decoded_in_two_lines(tmp_path: Path) -> None:
     """The embedded model, the default preset and a budget are enough."""
     large = pictures.read(ROOT / "examples" / "pictures" / "coffee.png")
     original = large.reshape(32, 4, 32, 4, 3).mean(axis=(1, 3)).round().astype(np.uint8)
@@ -80,7 +80,7 @@ print([path for path in loaded if path and not path.startswith(installed)])
 
 
 @pytest.mark.slow
-def test_the_wheel_has_it(tmp_path: Path) -> None:
+def test_the_wheel_contains_the_model(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603
     (wheel,) = tmp_path.glob("*.whl")

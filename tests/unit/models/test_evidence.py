@@ -1,4 +1,4 @@
-"""Evidence: what merging and levels promise, and that every engine of a network takes all planes alike."""
+"""Evidence: merging, levels, and that all engines of a network compute the same from all planes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def noisy(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def mixed(*size: int) -> Evidence:
-    """A state that is exactly known on the left, unknown on the right, with an estimate there, and with answers."""
+    """Return a state that is exactly known on the left and unknown on the right, with an estimate and answers."""
     precision = torch.full((1, 1, *size), EXACT)
     precision[..., size[1] // 2 :] = 0
     precision[..., -1] = 0.7
@@ -44,7 +44,7 @@ def mixed(*size: int) -> Evidence:
 
 @given(SNR, SNR, st.floats(-1, 1), st.floats(-1, 1))
 def test_merging_is_the_best_mean_of_two_views(s: float, p: float, y: float, e: float) -> None:
-    """Its error has the power 1/(s + p); as a map and as numbers."""
+    """The merged state has an error of power 1/(s + p), for maps and for numbers."""
     for own, other in ((s, p), (torch.full((1, 1, 1, 1), s), torch.full((1, 1, 1, 1), p))):
         merged = Evidence(torch.full((1, 1, 1, 1), y), own, torch.full((1, 1, 1, 1), e), other).merged
         assert float(merged.precision) == pytest.approx(s + p, rel=1e-5)
@@ -117,7 +117,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> PhotoDenoiser:
     return found
 
 
-def test_what_is_known_comes_back_and_nothing_else(wide: PhotoDenoiser) -> None:
+def test_exactly_known_pixels_come_back_and_no_others(wide: PhotoDenoiser) -> None:
     evidence = mixed(32, 40)
     for denoiser in (wide, tiny_denoiser(size=32)):
         x_hat = denoiser.predict(evidence)
@@ -125,7 +125,7 @@ def test_what_is_known_comes_back_and_nothing_else(wide: PhotoDenoiser) -> None:
         assert (x_hat[..., 20:] != evidence.state[..., 20:]).float().mean() > 0.9
 
 
-def test_tiles_of_all_planes_give_what_the_whole_gives(wide: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_of_all_planes_equal_the_whole_picture(wide: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = mixed(150, 90)
     whole = wide.predict(evidence)
     monkeypatch.setattr(photonet, "TILE", wide.config.stride)
@@ -135,13 +135,13 @@ def test_tiles_of_all_planes_give_what_the_whole_gives(wide: PhotoDenoiser, monk
 @pytest.mark.parametrize(
     "planes", [("state",), ("inside", "state"), (*ALL[:2], "estimate"), (*ALL, "state"), (*ALL[:2], "colour")]
 )
-def test_planes_that_make_no_network_are_refused(planes: tuple[str, ...]) -> None:
+def test_invalid_lists_of_planes_are_refused(planes: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="planes must be from"):
         dataclasses.replace(SMALL, planes=planes)
 
 
-def test_the_first_config_named_no_planes(tmp_path: Path) -> None:
-    """Its identity is that of the file, which is what files name."""
+def test_a_config_without_planes_is_the_plain_network(tmp_path: Path) -> None:
+    """A config without planes loads as the plain network, and its identity is that of the stored config."""
     photonet.write(tmp_path, SMALL, dict(random_network().named_parameters()))
     config = tmp_path / photonet.CONFIG
     config.write_text(config.read_text().replace(',\n  "planes": [\n    "state",\n    "inside"\n  ]', ""))

@@ -41,7 +41,7 @@ UNEVEN = Config(channels=(5, 9, 3), down=(0, 2, 1), up=(1, 0), embedding=3, devi
 @pytest.mark.parametrize(
     "config", [SMALL, Config(), ONE_SCALE, UNEVEN], ids=["small", "default", "one scale", "uneven"]
 )
-def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> None:
+def test_onnx_runtime_computes_the_denoisers_pictures(config: Config, tmp_path: Path, run: Command) -> None:
     photonet.write(tmp_path / "model", config, dict(random_network(config).named_parameters()))
     code, out, err = run("export", tmp_path / "model", "-o", tmp_path / "m.onnx")
     assert code == 0, err
@@ -64,7 +64,7 @@ def test_onnx_runtime_agrees(config: Config, tmp_path: Path, run: Command) -> No
 
 @pytest.mark.parametrize("config", [SMALL, Config(), ONE_SCALE], ids=["small", "default", "one scale"])
 def test_fewer_multiplications_give_the_same_pictures(config: Config) -> None:
-    """Also at borders, of pictures of several sizes and of two at once."""
+    """The two graphs agree at borders as well, for several sizes and for two pictures at once."""
     network = random_network(config)
     plain, fewer = (
         onnxruntime.InferenceSession(made(network, kind).SerializeToString(), providers=["CPUExecutionProvider"])

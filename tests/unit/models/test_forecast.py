@@ -1,4 +1,4 @@
-"""How long work will take: said once, if it is long."""
+"""The forecast of the remaining time is logged once, if it is long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dipp.models.bars import TIMED, shown
 
 
 def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, calls: float, each: float) -> list[str]:
-    """Return what is said of a picture of `TIMED` pixels whose calls take `each` seconds, and the first one an hour."""
+    """Return the log for a picture of `TIMED` pixels whose calls take `each` seconds, and the first call an hour."""
     times: Iterator[float] = iter([3600 + each * call for call in range(100)])
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     with caplog.at_level(logging.INFO, logger="dipp"), shown("encoding", [TIMED], calls, "do less"):
@@ -25,7 +25,7 @@ def lines(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, cal
 
 
 def test_long_work_says_how_long(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second call is timed; loading the network is not."""
+    """The time is measured from the second call on, without loading the network."""
     assert lines(caplog, monkeypatch, 10, 10.0) == ["encoding: about 80 seconds to go; do less"]
 
 

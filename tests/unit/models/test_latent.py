@@ -52,7 +52,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def spoiled(folders: dict[str, Path], tmp_path: Path) -> Path:
-    """A copy of a pipeline to spoil."""
+    """Return a copy of a pipeline that a test may damage."""
     return Path(shutil.copytree(folders["sd1"], tmp_path / "copy"))
 
 
@@ -71,7 +71,7 @@ def part(folder: Path, library: Any, name: str, kind: str) -> Any:
 
 
 def theirs(folder: Path, name: str, prompt: str, z: torch.Tensor) -> Callable[[Any], torch.Tensor]:
-    """The network as diffusers' own pipeline asks it, at a timestep of its scheduler."""
+    """Return the network's output as diffusers' own pipeline computes it, at a timestep of its scheduler."""
     kind = kind_of(name)
     if kind == "plain":
         plain = part(folder, diffusers, "unet", "UNet2DModel")
@@ -124,7 +124,7 @@ def theirs(folder: Path, name: str, prompt: str, z: torch.Tensor) -> Callable[[A
 @EVERY
 @pytest.mark.parametrize("prompt", ["", "a cat"])
 def test_predictions_are_those_of_diffusers_at_all_timesteps(folders: dict[str, Path], name: str, prompt: str) -> None:
-    """`pred_original_sample`; of flows, what the scheduler's step to no noise gives. All in units of the network."""
+    """Predictions equal `pred_original_sample` or, for flows, the scheduler's step to no noise."""
     if name == "plain" and prompt:
         pytest.skip("it takes no prompt")
     denoiser, scheduler = load(folders[name], prompt), part(folders[name], diffusers, "scheduler", SCHEDULERS[name][0])
@@ -151,7 +151,7 @@ def test_predictions_are_those_of_diffusers_at_all_timesteps(folders: dict[str, 
 
 @EVERY
 def test_the_schedule_of_the_signal_is_that_of_the_latents(folders: dict[str, Path], name: str) -> None:
-    """z_t = c_t·x_t for the same z, u = z/R and noise: so SNRs are R² times as large, and the first state is noise."""
+    """With z_t = c_t·x_t and u = z/R, SNRs are R² times as large, and the first state is noise."""
     denoiser = load(folders[name])
     ladder, schedule = denoiser.ladder, denoiser.schedule
     z, noise = 1.7, -0.3
@@ -164,8 +164,8 @@ def test_the_schedule_of_the_signal_is_that_of_the_latents(folders: dict[str, Pa
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_published_configs_are_taken(name: str) -> None:
-    """Without their weights: networks of the right number of parameters, latents and noise levels."""
+def test_published_configs_are_supported(name: str) -> None:
+    """Published configs give networks with the right numbers of parameters, latents and noise levels."""
     config, vae, scheduler = MODELS[name]
     told, ladder = conditioning.of(name, config), Ladder.from_config(scheduler)
     shape = latent._latents(name, vae, config, told)
@@ -179,7 +179,7 @@ def test_published_configs_are_taken(name: str) -> None:
     assert found == EXPECTED[name]
 
 
-def test_attention_weights_of_an_old_vae_have_their_names_of_today() -> None:
+def test_old_names_of_attention_weights_of_a_vae_are_replaced() -> None:
     autoencoder: Any = diffusers.AutoencoderKL
     with torch.device("meta"):
         today = autoencoder.from_config(MODELS["Stable Diffusion 1.5"][1]).state_dict()
@@ -189,7 +189,7 @@ def test_attention_weights_of_an_old_vae_have_their_names_of_today() -> None:
     assert renamed(old).keys() == today.keys()
 
 
-def test_a_schedule_that_was_rescaled_ends_before_no_signal() -> None:
+def test_a_rescaled_schedule_leaves_out_the_timestep_without_signal() -> None:
     config = {**SCHEDULERS["zero"][1]}
     scheduler: Any = diffusers.DDIMScheduler
     theirs = scheduler(**config).alphas_cumprod.double().numpy()
@@ -198,7 +198,7 @@ def test_a_schedule_that_was_rescaled_ends_before_no_signal() -> None:
 
 
 @EVERY
-def test_the_vae_is_asked_for_its_mode(folders: dict[str, Path], name: str) -> None:
+def test_latents_are_the_mode_of_the_posterior(folders: dict[str, Path], name: str) -> None:
     denoiser = load(folders[name])
     vae = part(folders[name], diffusers, "vae", "AutoencoderKL")
     across = denoiser.latents.factor * denoiser.latents.patch
@@ -220,8 +220,8 @@ def test_the_vae_is_asked_for_its_mode(folders: dict[str, Path], name: str) -> N
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf, 1e30])
-def test_a_vae_fails_on_nothing(folders: dict[str, Path], bad: float) -> None:
-    """Latents that are not finite count as 0; so no picture can end an encoding, and none leaves the range."""
+def test_latents_that_are_not_finite_end_no_encoding(folders: dict[str, Path], bad: float) -> None:
+    """Latents that are not finite count as 0, so no picture can end an encoding."""
     denoiser = load(folders["plain"])
     with torch.no_grad():
         denoiser.vae.quant_conv.bias.fill_(bad)
@@ -229,7 +229,7 @@ def test_a_vae_fails_on_nothing(folders: dict[str, Path], bad: float) -> None:
     assert set(np.unique(coded)) == ({255} if bad == 1e30 else {128})
 
 
-def test_packing_is_undone() -> None:
+def test_unpacking_is_the_inverse_of_packing() -> None:
     z = torch.randn(2, 4, 6, 10)
     assert torch.equal(unpacked(packed(z), 3, 5), z)
 
@@ -259,8 +259,10 @@ def test_the_identity_is_of_every_component_but_the_prompt(folders: dict[str, Pa
 
 
 @pytest.mark.parametrize("name", ["xl", "flux"])
-def test_no_byte_of_a_pipeline_changes_unseen(folders: dict[str, Path], name: str, tmp_path: Path) -> None:
-    """A file counts as changed by its last byte; one of JSON by its last letter or digit."""
+def test_changing_any_byte_of_a_pipeline_changes_the_identity(
+    folders: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    """Changing the last byte of any file, or the last letter or digit of JSON, changes the identity."""
     folder = Path(shutil.copytree(folders[name], tmp_path / "copy"))
     own, seen = Pipeline.open(str(folder)).identity({}), 0
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -278,7 +280,7 @@ def test_no_byte_of_a_pipeline_changes_unseen(folders: dict[str, Path], name: st
 
 
 def as_published(folder: Path) -> None:
-    """Write the vocabulary in two files, as the repository of Stable Diffusion 1.5 has it."""
+    """Write the vocabulary as two files, as in the repository of Stable Diffusion 1.5."""
     tokens = json.loads((folder / "tokenizer/tokenizer.json").read_text())["model"]
     (folder / "tokenizer/vocab.json").write_text(json.dumps(tokens["vocab"]))
     (folder / "tokenizer/merges.txt").write_text("#version: 0.2\n")
@@ -294,7 +296,7 @@ UNSEEN: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("case", UNSEEN)
-def test_what_no_identity_covers_changes_nothing(spoiled: Path, case: str) -> None:
+def test_files_that_the_identity_does_not_cover_change_nothing(spoiled: Path, case: str) -> None:
     state, before = torch.randn(1, 4, 8, 8), load(spoiled, "cat")
     UNSEEN[case](spoiled)
     after = load(spoiled, "cat")
@@ -336,8 +338,8 @@ def test_weights_in_several_files_are_the_same_model(spoiled: Path) -> None:
         load(spoiled)
 
 
-def test_a_single_file_goes_before_several(spoiled: Path) -> None:
-    """Text encoders are loaded by transformers, which prefers it: the identity must be of the same weights."""
+def test_a_single_file_of_weights_is_preferred_to_several(spoiled: Path) -> None:
+    """The identity covers the single file, because transformers loads text encoders from it."""
     weights = spoiled / "text_encoder/model.safetensors"
     part, tensors = "model-00001-of-00001.safetensors", load_file(weights)
     save_file(tensors, weights.with_name(part), {"format": "pt"})
@@ -423,7 +425,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_latent_model_is_refused_in_one_line(spoiled: Path, case: str) -> None:
+def test_unsupported_latent_models_are_refused_in_one_line(spoiled: Path, case: str) -> None:
     spoil, tokens = REFUSED[case]
     spoil(spoiled)
     with refused("model", *tokens):
@@ -445,7 +447,7 @@ def test_an_unknown_scheduler_is_refused(spoiled: Path, name: str, value: str | 
         load(spoiled)
 
 
-def test_prompts(folders: dict[str, Path]) -> None:
+def test_prompts_change_predictions_and_invalid_ones_are_refused(folders: dict[str, Path]) -> None:
     empty = load(folders["sd1"])
     assert empty.prompted("") is empty
     state = torch.randn(1, 4, 8, 8)
@@ -467,7 +469,7 @@ def test_a_prompt_that_would_be_cut_is_refused(folders: dict[str, Path], name: s
 
 
 def test_code_of_a_pipeline_is_never_run(spoiled: Path) -> None:
-    """Files may name classes and modules of their own; classes are named here."""
+    """Classes and modules that the files of a pipeline name are not imported."""
     (spoiled / "tokenizer/evil.py").write_text("raise SystemExit(1)")
     edit(spoiled / "tokenizer/tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.Evil", None]})
     edit(spoiled / "text_encoder/config.json", auto_map={"AutoModel": "evil.Evil"})
@@ -475,7 +477,7 @@ def test_code_of_a_pipeline_is_never_run(spoiled: Path) -> None:
     load(spoiled).x0(torch.zeros(1, 4, 8, 8), 3)
 
 
-def test_without_network_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_fetched_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     def fails(*_: Any, **__: Any) -> str:

@@ -1,4 +1,4 @@
-"""The network for photographs: any size, nothing beyond its margin, sane ends; tiles give what the whole gives."""
+"""The network for photographs: any size, its margin, extreme SNRs, and tiles that equal the whole picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dipp.models.tiles import spans, tiled
 def in_tiles(
     predict: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, config: Config, margin: int, side: int
 ) -> torch.Tensor:
-    """The predictions for y in tiles."""
+    """Return the predictions for y, computed in tiles."""
 
     def part(rows: slice, columns: slice) -> torch.Tensor:
         return predict(y[..., rows, columns])
@@ -29,7 +29,7 @@ def in_tiles(
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 1), (7, 50), (32, 32), (65, 33)])
-def test_any_size(size: tuple[int, int]) -> None:
+def test_predictions_have_the_size_of_the_picture(size: tuple[int, int]) -> None:
     network = random_network(SMALL).double()
     y = torch.randn(2, 3, *size, dtype=torch.float64)
     assert network(y, torch.tensor([0.0, 3.0])).shape == y.shape
@@ -61,8 +61,8 @@ def test_tiles_of_the_default_network_in_single_precision() -> None:
     torch.testing.assert_close(tiles, whole, rtol=0, atol=1e-4 * whole.std().item())
 
 
-def test_tiles_with_a_smaller_margin_show() -> None:
-    """That the margin is what makes them equal: half of it does not."""
+def test_tiles_with_a_smaller_margin_differ_from_the_whole_picture() -> None:
+    """With half of the margin, tiles do not equal the whole picture."""
     network = random_network(SMALL).double()
     y, level = torch.randn(1, 3, 96, 96, dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64)
     tiles = in_tiles(functools.partial(network, snr=level), y, SMALL, SMALL.stride, side=16)
@@ -95,7 +95,7 @@ def test_nothing_beyond_the_margin_matters(config: Config) -> None:
         assert margin - 3 * config.stride < distance <= margin
 
 
-def test_ends_of_the_range() -> None:
+def test_predictions_at_the_smallest_and_largest_snr() -> None:
     network = random_network(SMALL).double()
     y = torch.randn(1, 3, 16, 16, dtype=torch.float64)
     nothing = network(y, torch.zeros(1))
@@ -106,7 +106,7 @@ def test_ends_of_the_range() -> None:
 
 
 @pytest.mark.parametrize("missing", [(0, 7), (7, 3)])
-def test_a_mask_is_a_smaller_picture(missing: tuple[int, int]) -> None:
+def test_a_masked_picture_is_predicted_as_a_smaller_picture(missing: tuple[int, int]) -> None:
     network = random_network(SMALL).double()
     height, width = (24 - lines for lines in missing)
     y, level = torch.randn(1, 3, 24, 24, dtype=torch.float64), torch.tensor([2.0])

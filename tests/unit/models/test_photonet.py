@@ -28,7 +28,7 @@ from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Floats, Runtime
 
 TF32 = 5e-3
-"""How far one TF32 product a convolution may be off."""
+"""Largest error of predictions by one TF32 product for each convolution."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def small(original: Path) -> PhotoDenoiser:
 
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """Return a copy of the model that a test may damage."""
     return Path(shutil.copytree(original, tmp_path / "copy"))
 
 
@@ -70,7 +70,7 @@ def test_attributes(small: PhotoDenoiser) -> None:
     assert not any(parameter.requires_grad for parameter in small.network.parameters())
 
 
-def test_weights_travel_in_half_precision(original: Path, small: PhotoDenoiser) -> None:
+def test_weights_are_stored_in_half_precision(original: Path, small: PhotoDenoiser) -> None:
     stored = load_file(original / photonet.WEIGHTS)
     assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
     for name, parameter in random_network().named_parameters():
@@ -78,7 +78,7 @@ def test_weights_travel_in_half_precision(original: Path, small: PhotoDenoiser) 
 
 
 @pytest.mark.parametrize("t", [0, 250, 999])
-def test_a_timestep_is_its_snr(small: PhotoDenoiser, t: int) -> None:
+def test_predictions_at_a_timestep_are_those_at_its_snr(small: PhotoDenoiser, t: int) -> None:
     x_t, gamma, snr = noisy(2), small.schedule.gamma(t), small.schedule.snr(t)
     x_hat = small.x0(x_t, t)
     assert x_hat.dtype == torch.float32
@@ -88,7 +88,7 @@ def test_a_timestep_is_its_snr(small: PhotoDenoiser, t: int) -> None:
     torch.testing.assert_close(x_hat, expected, rtol=0, atol=ROUNDING)
 
 
-def test_between_timesteps_the_snr_is_still_told_apart(small: PhotoDenoiser) -> None:
+def test_snrs_between_timesteps_are_not_rounded(small: PhotoDenoiser) -> None:
     low, high = small.schedule.snr(501), small.schedule.snr(500)
     y, middle = noisy(1), (low * high) ** 0.5
     assert len({small.predict(Evidence(y, snr)).sum().item() for snr in (low, middle, high)}) == 3
@@ -112,7 +112,7 @@ def test_images_do_not_depend_on_their_batch(small: PhotoDenoiser, monkeypatch: 
     assert sizes[3:] == [1] * 7
 
 
-def test_large_pictures_go_in_tiles_and_come_out_whole(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pictures_in_tiles_equal_the_whole_picture(small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     y = noisy(1, photonet.TILE + SMALL.margin + 1, 24)
     found, heights = small.predict(Evidence(y, 0.5)), list[int]()
     with torch.inference_mode():
@@ -157,7 +157,7 @@ def test_an_snr_beyond_fp32_is_the_largest(small: PhotoDenoiser) -> None:
 def test_on_other_devices_than_the_cpu_and_cuda_pictures_of_all_sizes_go_through_pytorch(
     small: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The device `meta` computes shapes alone, and stands for Apple's: neither has CUDA's graphs."""
+    """The device `meta`, which computes shapes alone, stands for Apple's: neither has CUDA's graphs."""
     asked = list[Numbers]()
 
     def forward(network: Any, y: torch.Tensor, snr: torch.Tensor, numbers: Numbers) -> torch.Tensor:
@@ -214,7 +214,7 @@ def test_the_same_numbers_in_another_architecture_are_another_model(
 # What is refused.
 
 
-def test_folders_that_are_not_whole_are_refused(folder: Path) -> None:
+def test_incomplete_folders_are_refused(folder: Path) -> None:
     edit(folder / photonet.CONFIG, channels=[8, 12, 20])
     with refused("model", "network"):
         models.load(folder)
@@ -258,7 +258,7 @@ def test_copies_and_pickles_predict_the_same(original: Path) -> None:
         assert torch.equal(other.predict(Evidence(noisy(1), 1.0)), expected)
 
 
-def test_it_has_the_threads_that_pytorch_has(original: Path) -> None:
+def test_the_runtime_uses_as_many_threads_as_pytorch(original: Path) -> None:
     denoiser, before = load(original), torch.get_num_threads()
     try:
         for threads in (1, 2, 1):
@@ -293,7 +293,7 @@ del denoiser
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["predict", "nothing"])
 def test_a_forked_process_predicts_and_ends(what: str, original: Path, tmp_path: Path) -> None:
-    """It does not have its parent's threads, and must not wait for them; and nobody is told that it was there."""
+    """A forked process does not have its parent's threads, must not wait for them, and prints nothing."""
     home = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     home |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", FORKS, str(original), what], env=home, check=True, timeout=120)  # noqa: S603
@@ -306,7 +306,7 @@ def test_a_forked_process_predicts_and_ends(what: str, original: Path, tmp_path:
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [(16, 16), (80, 64)])
 def test_cuda_agrees_with_the_cpu_in_every_batch(original: Path, small: PhotoDenoiser, size: tuple[int, int]) -> None:
-    """Small pictures through graphs, larger ones without."""
+    """Small pictures, which go through graphs, and larger ones agree with the CPU."""
     on_gpu = load(original, "cuda")
     assert on_gpu.identity == small.identity
     for count in (1, 3, 8):

@@ -39,7 +39,7 @@ assert [type(m).__name__ for m in (network[0], network[1][0], network[2])] == ["
 
 @pytest.mark.slow
 def test_parts_add_up_and_products_are_close() -> None:
-    """In a process of its own: the interpreter must be asked for before Triton is imported."""
+    """A separate process is used, because the interpreter must be chosen before Triton is imported."""
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     assert run.returncode == 0, run.stderr

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A denoiser in diffusers' format, written by diffusers."""
+    """Return the folder of a denoiser that diffusers wrote."""
     folder = tmp_path_factory.mktemp("model") / "tiny"
     network, scheduler = made_by_diffusers(UNet2DModel, **NETWORK), made_by_diffusers(DDPMScheduler)
     with torch.no_grad():
@@ -65,7 +65,7 @@ def tiny(original: Path) -> UNetDenoiser:
 
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """Return a copy of the folder that a test may damage."""
     return Path(shutil.copytree(original, tmp_path / "copy"))
 
 
@@ -169,8 +169,8 @@ def test_result_is_an_ordinary_tensor_and_the_program_stays_as_it_was(original: 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # as the compiler is imported
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # diffusers' own
-def test_compiled_sampler_is_x0(tiny: UNetDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is traced as it is on CUDA; the trace then runs by plain kernels, which needs no C++ compiler."""
+def test_the_compiled_sampler_computes_x0(tiny: UNetDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampler is traced as on CUDA, and the trace runs by plain kernels, which need no C++ compiler."""
     traced = []
 
     def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
@@ -204,7 +204,7 @@ def part(content: bytes) -> bytes:
 
 
 def identity_from_the_files(folder: Path) -> str:
-    """The documented layout, from the raw bytes of the safetensors file instead of any library's tensors."""
+    """Return the identity by the documented layout, from the raw bytes of the safetensors file."""
     stream = part(b"dipp/model/1")
     for path in ("unet/config.json", "scheduler/scheduler_config.json"):
         config = json.loads((folder / path).read_text())
@@ -277,7 +277,7 @@ def test_half_precision_weights_are_another_model_that_runs_in_fp32(folder: Path
 
 
 def flatten(folder: Path) -> None:
-    """The layout of the first diffusers repositories: everything side by side, attention under its old names."""
+    """Change a folder to the oldest layout of diffusers: all files side by side, old names of attention weights."""
     new = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
     tensors = load_file(folder / WEIGHTS)
     for now, then in new.items():
@@ -290,7 +290,7 @@ def flatten(folder: Path) -> None:
     shutil.rmtree(folder / "scheduler")
 
 
-def test_old_flat_folder(folder: Path, tiny: UNetDenoiser) -> None:
+def test_an_old_flat_folder_is_read(folder: Path, tiny: UNetDenoiser) -> None:
     flatten(folder)
     torch.testing.assert_close(models.load(folder).x0(noisy(1), 100), tiny.x0(noisy(1), 100))
 
@@ -334,7 +334,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_is_no_denoiser_is_refused_in_one_line(folder: Path, case: str) -> None:
+def test_unsupported_models_are_refused_in_one_line(folder: Path, case: str) -> None:
     spoil, tokens = REFUSALS[case]
     spoil(folder)
     with refused("model", *tokens):
@@ -355,7 +355,7 @@ def test_bad_devices_are_refused(original: Path, device: str) -> None:
 
 @pytest.fixture
 def offline_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty hub cache, and no network."""
+    """Set up an empty hub cache without a network."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     return tmp_path / "hub"

@@ -1,4 +1,4 @@
-"""A watch is told of every pixel of every step once, and of nothing that is private."""
+"""A watch receives every pixel of every step once, and nothing that is private."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.comparisons.unclipped import SHARP
 
 
 class Heard:
-    """Everything that is told."""
+    """A watch that records every report."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, tuple[int, ...]]] = []
@@ -52,7 +52,7 @@ def test_windows_add_up_to_nearly_the_picture() -> None:
     assert 0.9 * 2 * 40 * 56 < told <= 2 * 40 * 56
 
 
-def test_an_encoding_and_its_decoding_tell_of_every_step() -> None:
+def test_encoding_and_decoding_report_every_step() -> None:
     codec, heard = make_codec(SHARP), Heard()
     pixels = np.zeros((2, *codec.denoiser.sample_size, 3), np.uint8)
     steps, all_pixels = len(codec.plan.steps), int(np.prod(pixels.shape[:3]))
@@ -89,7 +89,7 @@ def test_a_share_goes_from_nothing_to_all() -> None:
     assert share.done == 0
 
 
-def test_who_raises_ends_the_work() -> None:
+def test_an_exception_of_a_watch_ends_the_work() -> None:
     class EnoughError(Exception):
         pass
 
@@ -103,7 +103,9 @@ def test_who_raises_ends_the_work() -> None:
 
 
 @pytest.mark.parametrize(("cuda", "mps", "found"), [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
-def test_auto_is_the_best_that_is_there(cuda: bool, mps: bool, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_the_fastest_available_device(
+    cuda: bool, mps: bool, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert torch_device("auto") == torch.device(found)

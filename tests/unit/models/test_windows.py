@@ -38,13 +38,13 @@ def test_the_weights_of_a_pixel_sum_to_one_and_are_never_negative(side: int, nat
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3))
-def test_what_is_the_same_in_every_window_comes_back(height: int, width: int, count: int) -> None:
+def test_predictions_that_agree_in_all_windows_are_kept(height: int, width: int, count: int) -> None:
     x = torch.rand(count, 2, height, width, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(windows.blend(lambda part: 2 * part, x, (8, 8)), 2 * x)
 
 
 def test_no_seam_shows() -> None:
-    """Windows that disagree by one fade into each other: neighbouring pixels differ by a fraction of it."""
+    """Windows whose predictions differ by 1 fade into each other: neighbouring pixels differ by a fraction of 1."""
     calls: list[int] = []
 
     def disagree(part: torch.Tensor) -> torch.Tensor:
@@ -59,7 +59,7 @@ def test_no_seam_shows() -> None:
         assert float(blended.diff(dim=axis).abs().max()) < 0.15
 
 
-def test_at_most_so_many_windows_are_cut_out_at_a_time() -> None:
+def test_the_number_of_windows_cut_out_at_a_time_is_bounded() -> None:
     seen: list[tuple[int, ...]] = []
 
     def predict(part: torch.Tensor) -> torch.Tensor:
@@ -97,8 +97,8 @@ def test_a_picture_that_is_too_long_and_thin_to_be_extended_is_refused(denoiser:
         denoiser.x0(torch.empty(1, device="meta").expand(1, 3, 1, 1 << 24), 300)
 
 
-def test_far_from_the_border_a_window_is_a_small_picture(denoiser: Denoiser) -> None:
-    """Where one window alone covers, x̂0 is that of the window cut out."""
+def test_a_single_window_is_predicted_as_a_small_picture(denoiser: Denoiser) -> None:
+    """Where a single window covers the picture, x̂0 is that of the window alone."""
     x_t = torch.randn(1, 3, 8, 30, generator=torch.Generator().manual_seed(2))
     left = denoiser.x0(x_t[..., :16], 300)
     torch.testing.assert_close(denoiser.x0(x_t, 300)[..., :14], left[..., :14], atol=ROUNDING, rtol=0)

@@ -1,4 +1,4 @@
-"""Winograd's convolutions: PyTorch's numbers, whatever the size, the batch and the threads."""
+"""Winograd's convolutions agree with PyTorch for all sizes, batches and numbers of threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def numbers(*shape: int, seed: int = 0) -> Floats:
 
 
 def layer(inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:
-    """Weights, scale and shift for which outputs are of the order of 1."""
+    """Return weights, scale and shift for which outputs are of the order of 1."""
     return (
         numbers(outputs, inputs, 3, 3) / np.float32(3 * inputs**0.5),
         numbers(outputs, seed=1),
@@ -44,7 +44,7 @@ def layer(inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:
 
 
 def exact(x: Floats, weights: Floats, scale: Floats, shift: Floats) -> torch.Tensor:
-    """scale·(W∗x) + shift in double precision, (N, H, W, O)."""
+    """Return scale·(W∗x) + shift in double precision, (N, H, W, O)."""
     given = torch.from_numpy(x).double().permute(0, 3, 1, 2)
     found = functional.conv2d(given, torch.from_numpy(weights).double(), padding=1).permute(0, 2, 3, 1)
     return found * torch.from_numpy(scale) + torch.from_numpy(shift)
@@ -63,7 +63,7 @@ def test_the_matrices_make_a_convolution() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (4, 4), (5, 3), (8, 9), (2, 31), (37, 42)])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_convolutions_are_those_of_pytorch(size: tuple[int, int], batch: int) -> None:
-    """Also where tiles are cut by the border, and where there are fewer than are computed at a time."""
+    """Convolutions agree with PyTorch at borders that cut tiles, and for fewer tiles than a group."""
     inputs, outputs = 2 * LANES, 3 * PANEL
     x, (weights, scale, shift) = numbers(batch, *size, inputs), layer(inputs, outputs)
     kept, z, out = x.copy(), exact(x, weights, scale, shift), np.full((batch, *size, outputs), np.nan, np.float32)
@@ -90,7 +90,7 @@ def test_neither_threads_nor_the_batch_change_a_bit() -> None:
     assert np.array_equal(found(x[1:2], 2), whole[1:2])
 
 
-def test_an_error_of_another_thread_is_one_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_another_thread_is_raised_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     began = threading.Barrier(2, timeout=60)
 
     def fail(*_: object) -> None:
@@ -104,7 +104,7 @@ def test_an_error_of_another_thread_is_one_of_the_call(monkeypatch: pytest.Monke
         convolve(x, nothing, nothing, nothing, out, activate=True, threads=2)
 
 
-def test_without_more_threads_the_one_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_further_threads_the_calling_one_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -117,7 +117,7 @@ def test_without_more_threads_the_one_does_it_all(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("activate", [True, False])
 def test_nothing_is_read_or_written_outside(activate: bool) -> None:
-    """Around input and output lies what would be seen in the output, or must stay as it is."""
+    """Guard values around input and output would show in the output if read, and stay unchanged."""
     weights, scale, shift = layer(LANES, PANEL)
 
     def guarded(channels: int, inner: Floats) -> tuple[Floats, Floats]:
@@ -133,7 +133,7 @@ def test_nothing_is_read_or_written_outside(activate: bool) -> None:
     assert np.isnan(room).sum() == room.size - out.size
 
 
-def test_what_is_activated_may_be_as_large_as_it_likes() -> None:
+def test_the_activation_takes_numbers_of_any_size() -> None:
     z = np.array([-1e30, -1e4, -104, -88, -87, -20, -1e-3, 0, 1e-20, 1, 20, 88, 1e4, 1e30], np.float32)
     shift, out = np.resize(z, PANEL), np.empty((1, 1, 1, PANEL), np.float32)
     nothing = transformed(np.zeros((PANEL, LANES, 3, 3), np.float32))
@@ -144,7 +144,7 @@ def test_what_is_activated_may_be_as_large_as_it_likes() -> None:
     torch.testing.assert_close(torch.from_numpy(out[0, 0, 0, moderate]), expected[moderate], rtol=5e-7, atol=0)
 
 
-def test_the_room_of_tiles_is_given_back() -> None:
+def test_the_memory_of_tiles_is_freed() -> None:
     x, (weights, scale, shift) = numbers(1, 40, 40, LANES), layer(LANES, PANEL)
     out = np.empty((1, 40, 40, PANEL), np.float32)
     _nrt_python.memsys_enable_stats()
@@ -185,7 +185,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def denoiser(folder: Path, monkeypatch: pytest.MonkeyPatch) -> PhotoDenoiser:
-    """For which pictures of 4×4 are large, on a machine that has what the kernels need."""
+    """Return a denoiser that uses Winograd's convolutions for all pictures from 4×4 pixels on."""
     monkeypatch.setattr(winograd, "features", lambda: {"avx2", "fma"})
     monkeypatch.setattr(photonet, "LARGE_PIXELS", 4 * 4)
     found = models.load(folder)
@@ -199,7 +199,9 @@ def states(count: int, *size: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("size", [(4, 4), (3, 90), (17, 43), (70, 29)])
 @pytest.mark.parametrize("snr", [0.0, 0.3, 900.0])
-def test_the_network_gives_what_it_gives_in_pytorch(denoiser: PhotoDenoiser, size: tuple[int, int], snr: float) -> None:
+def test_the_network_computes_the_same_as_in_pytorch(
+    denoiser: PhotoDenoiser, size: tuple[int, int], snr: float
+) -> None:
     y = states(2, *size)
     kept, x_hat = y.clone(), denoiser.predict(Evidence(y, snr))
     expected = denoiser.network(y, torch.tensor([snr])).clamp(-1, 1)
@@ -221,7 +223,7 @@ def test_neither_threads_nor_the_batch_change_a_bit_of_a_prediction(denoiser: Ph
         torch.set_num_threads(before)
 
 
-def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_equal_the_whole_picture(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
     y = states(1, 150, 90)
     whole = denoiser.predict(Evidence(y, 1.0))
     monkeypatch.setattr(photonet, "TILE", 8 * denoiser.config.stride)
@@ -236,7 +238,7 @@ def test_tiles_give_what_the_whole_gives(denoiser: PhotoDenoiser, monkeypatch: p
     assert len(tiles) > 4
 
 
-def test_only_large_pictures_of_fitting_networks_go_this_way(
+def test_only_large_pictures_of_supported_networks_use_winograd(
     denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[tuple[str, int]]()
@@ -259,7 +261,7 @@ def test_only_large_pictures_of_fitting_networks_go_this_way(
     assert asked[3:] == [("Runtime", 2)]
 
 
-def test_what_the_calling_program_has_set_changes_nothing(denoiser: PhotoDenoiser) -> None:
+def test_settings_of_the_calling_program_change_nothing(denoiser: PhotoDenoiser) -> None:
     y = states(1, 20, 30)
     expected = denoiser.predict(Evidence(y, 1.0))
     vars(denoiser).pop("_large")
@@ -295,7 +297,7 @@ threading.Thread(target=late).start()
 
 
 @pytest.mark.slow
-def test_a_thread_predicts_after_the_main_one_has_ended(folder: Path) -> None:
+def test_a_thread_predicts_after_the_main_thread_has_ended(folder: Path) -> None:
     command = [sys.executable, "-c", LATE, str(folder)]
     done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)  # noqa: S603
     assert "150, 150" in done.stdout, done.stderr
