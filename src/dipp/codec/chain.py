@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 KEPT_BYTES = 1 << 28
-"""Largest memory, in bytes, for the deals of all steps. If they take more, only the last one is kept."""
+"""Largest memory, in bytes, for keeping the chunks of all steps. If they take more, those of one step are kept."""
 DEAL_BYTES = 16
-"""Bytes of a deal for each coordinate."""
+"""Memory that the chunks of one step take, in bytes for each coordinate."""
 
 Indices = NDArray[np.int64]
 Choose = Callable[["StepLayout", Array], Indices]
@@ -253,6 +253,6 @@ def _expanded(values: Array, count: int) -> Array:
 
 @functools.lru_cache(maxsize=8)
 def _samples(channel: Channel, group_size: int) -> NDArray[np.float32]:
-    """Return the noise of unit variance for every possible draw: of 16 bits, or of one bit that a group shares."""
+    """Return the noise of unit variance for every draw: 2^16 draws, or 2 if coordinates share draws in groups."""
     draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
     return channel.sample(draws).astype(np.float32)

@@ -92,7 +92,7 @@ class Books:
     table: Any
     """The planner's public table of questions, as parsed JSON."""
     digest: str
-    """Hex SHA-256 of the file."""
+    """Hex SHA-256 of `words.safetensors`."""
 
     @classmethod
     def read(cls, folder: Path) -> Books | None:

@@ -41,12 +41,12 @@ class Numbers(Enum):
     """The precision in which a network computes on CUDA. On the CPU it is always fp32."""
 
     EXACT = "fp32, by three TF32 products"
-    """For steps along timesteps: a call moves pixels by less than 0.03 grey levels of 255."""
+    """Precision of steps along timesteps: one call moves pixels by less than 0.03 grey levels of 255."""
     SENSING = "TF32"
-    """For sensing: 16 calls along chains of ε = 1 to 16 moved no pixel of 256 pictures by more than 0.27 grey levels of
-    255. (Along timesteps, where the state is extrapolated and errors grow, four calls moved some pixels by 2.5.)"""
+    """Precision of sensing: 16 calls along chains of ε = 1 to 16 moved no pixel of 256 pictures by more than 0.27 grey
+    levels of 255. (Along timesteps, where the state is extrapolated and errors grow, four calls moved some by 2.5.)"""
     FAST = "bf16"
-    """For the final denoising, which no other machine has to reproduce."""
+    """Precision of the final denoising, which no other machine has to reproduce."""
 
 
 class Device(str):
