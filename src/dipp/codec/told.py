@@ -64,13 +64,13 @@ class RegionAnswers(Trajectory):
         return x_hat + noise
 
     def timestep(self, steps: int) -> int:  # noqa: ARG002
-        """Raise: answers about regions have no timestep."""
+        """Raise, because answers about regions have no timestep."""
         raise DippError(
             "regions", "can only be decoded to the expected picture", "leave out noisy, sample and ancestral"
         )
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Raise: answers about regions have no noisy picture."""
+        """Raise, because answers about regions have no noisy picture."""
         return state, self.timestep(steps)
 
     def expected(self, steps: int, state: Array) -> Array:

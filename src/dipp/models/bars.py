@@ -95,7 +95,7 @@ class Forecast:
     def __init__(self, name: str, pixels: float, faster: str, bar: PictureBar | None) -> None:
         self.name, self.pixels, self.faster, self.bar = name, pixels, faster, bar
         self._done, self._timed = 0, 0
-        self._began: float | None = None  # when the first prediction was there: before that, the network is loaded
+        self._began: float | None = None  # time of the first prediction, before which the network is loaded
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
         """Tell the bar that a batch of pictures begins."""

@@ -73,7 +73,7 @@ class Config:
         if isinstance(self.deviation, bool) or not 0 < self.deviation < math.inf:
             raise ValueError("deviation must be a positive number")
         named = tuple(name for name in CHANNELS if name in self.planes)
-        apart = any((one in named) != (other in named) for one, other in TOGETHER)
+        apart = any((first in named) != (second in named) for first, second in TOGETHER)
         if self.planes != named or named[:2] != PLAIN or apart:
             raise ValueError(f"planes must be from {', '.join(CHANNELS)}, in this order, with the first two")
 

@@ -56,7 +56,7 @@ LATENTS_PER_CALL = {"cpu": 1 << 12, "mps": 1 << 12, "cuda": 1 << 16}
 """Largest number of latents in one call of the network, by device. A picture of 512×512 pixels has 4,096."""
 
 
-def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, place: Device) -> LatentDenoiser:
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device_name: Device) -> LatentDenoiser:
     """Load a latent model.
 
     Args:
@@ -64,7 +64,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, pla
         folder: Not used: the pipeline finds its folder by the name.
         config: Config of the network.
         config_path: Path of that config, relative to the model's folder.
-        place: Device.
+        device_name: Device on which the model shall run.
 
     Raises:
         DippError: A component is missing, damaged, or of an unsupported kind.
@@ -72,7 +72,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, pla
     import torch
 
     del folder
-    device = torch.device(place)
+    device = torch.device(device_name)
     pipeline, network = Pipeline.open(name), config_path.parent.as_posix()
     told = conditioning.of(name, config)
     pipeline.require((network, "scheduler", *told.parts, "vae"))

@@ -81,7 +81,7 @@ def _split(x: tl.tensor, out: tl.tensor, count: tl.tensor, channels: tl.tensor, 
     inside = i < count
     value = tl.load(x + i, mask=inside)
     high = ((value.to(tl.int32, bitcast=True) + _HALF_UNIT) & _KEPT).to(tl.float32, bitcast=True)
-    place = out + (i // channels) * 3 * channels + i % channels
-    tl.store(place, high, mask=inside)
-    tl.store(place + channels, value - high, mask=inside)
-    tl.store(place + 2 * channels, high, mask=inside)
+    target = out + (i // channels) * 3 * channels + i % channels
+    tl.store(target, high, mask=inside)
+    tl.store(target + channels, value - high, mask=inside)
+    tl.store(target + 2 * channels, high, mask=inside)

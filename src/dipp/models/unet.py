@@ -43,7 +43,7 @@ PIXELS_PER_CALL = {"cpu": 16 << 10, "mps": 16 << 10, "cuda": 256 << 10}
 """Largest number of pixels in one call of the network, by device."""
 
 
-def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, place: Device) -> UNetDenoiser:
+def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, device_name: Device) -> UNetDenoiser:
     """Load a denoiser on pixels in diffusers' format.
 
     Args:
@@ -51,14 +51,14 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, pla
         folder: Local folder of the model.
         config: The network config.
         config_path: Path of that config, relative to the folder.
-        place: Device.
+        device_name: Device on which the model shall run.
 
     Raises:
         DippError: A file is missing or damaged, or the network takes more than a state and a timestep.
     """
     import torch
 
-    device = torch.device(place)
+    device = torch.device(device_name)
     index = hub.read_json(name, folder / INDEX) if (folder / INDEX).is_file() else {}
     _check_kind(name, config, index)
     scheduler_config = hub.read_json(name, folder / hub.find(name, folder, SCHEDULER_CONFIGS))
