@@ -35,7 +35,7 @@ class Inputs:
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser, array: str = "encode") -> None:
-        """Let a command take them."""
+        """Add the options of these inputs to a command."""
         parser.add_argument("model", nargs="?", default=str(embedded.FOLDER), help="folder of a denoiser")
         pictures = f"a .npz with pictures in the array `{array}`, or any source of `dipp train`"
         parser.add_argument("images", nargs="?", type=Path, default=SAMPLES, help=pictures)
@@ -47,11 +47,11 @@ class Inputs:
         return cls(arguments.model, arguments.images, arguments.table)
 
     def denoiser(self, device: str = "cpu") -> Denoiser:
-        """The denoiser, loaded."""
+        """Load the denoiser."""
         return models.load(self.model, device)
 
     def costs(self) -> ErrorTable:
-        """Its cost table."""
+        """Load the cost table of the denoiser."""
         return ErrorTable.of_model(self.model, self.table)
 
     def pixels(self, count: int, array: str = "encode") -> Pixels:

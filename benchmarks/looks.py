@@ -35,7 +35,7 @@ PICTURES = [HERE.parent / "examples/pictures/astronaut.png"] + [
 
 
 def psnr(pixels: Pixels, original: Pixels) -> float:
-    """In dB."""
+    """Return the PSNR in dB."""
     return 10 * math.log10(255**2 / float(np.square(pixels.astype(np.float64) - original).mean()))
 
 
@@ -58,7 +58,7 @@ def row(original: Pixels) -> tuple[dict[str, Pixels], dict[str, Any]]:
 
 
 def sheet(rows: list[dict[str, Pixels]]) -> Image.Image:
-    """The rows below each other."""
+    """Return a sheet with the rows below each other."""
     widths = [sum(one.shape[1] + GAP for one in shown.values()) + GAP for shown in rows]
     heights = [max(one.shape[0] for one in shown.values()) + CAPTION + GAP for shown in rows]
     canvas = Image.new("RGB", (max(widths), sum(heights) + GAP), "white")

@@ -35,7 +35,7 @@ FOUND = 15.0
 
 
 def psnr(found: Pixels, pixels: Pixels) -> float:
-    """In dB, of all pictures together."""
+    """Return the PSNR in dB over all pictures."""
     return round(10 * math.log10(255**2 / float(np.square(found.astype(np.float64) - pixels).mean())), 2)
 
 

@@ -42,7 +42,7 @@ PATIENCE = 1_200_000
 
 
 def opened(browser: Browser, origin: str, **options: Any) -> Page:
-    """The page, with its network loaded."""
+    """Open the page, and wait until its network is loaded."""
     context = browser.new_context(**options)
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
@@ -52,12 +52,12 @@ def opened(browser: Browser, origin: str, **options: Any) -> Page:
 
 
 def give(page: Page, name: str, content: bytes) -> None:
-    """Choose a file."""
+    """Give the page a file."""
     page.set_input_files("#file", {"name": name, "mimeType": "image/png", "buffer": content})
 
 
 def wait(page: Page) -> None:
-    """Until nothing is under way, and something was made."""
+    """Wait until the page has finished its work."""
     page.wait_for_selector("#cancel", state="hidden")
     page.wait_for_selector("#download-png:visible")
 
@@ -122,7 +122,7 @@ def _chosen(page: Page) -> None:
 
 
 def shots(browser: Browser, origin: str, folder: Path) -> None:
-    """The pictures of the document."""
+    """Take the screenshots of the document."""
     wide, narrow = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
     page = opened(browser, origin, viewport=wide, color_scheme="light")
     _chosen(page)

@@ -180,7 +180,7 @@ def launch(
     steps: int = STEPS,
     shard_size: int = SHARD_SIZE,
 ) -> subprocess.Popen[bytes]:
-    """`one`, with one thread a worker."""
+    """Run `one` with one thread for each worker."""
     command = [sys.executable, __file__, "one", "--model", str(model), "--source", str(source), "--engine", engine]
     command += ["--workers", str(workers), "--part", str(part), "--steps", str(steps), "--shard-size", str(shard_size)]
     environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -188,7 +188,7 @@ def launch(
 
 
 def cpu(images: Path, rounds: int, count: int, quick: bool) -> dict[str, Any]:
-    """Rates, overheads and memory on this machine."""
+    """Measure rates, overheads and memory on this machine."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -294,7 +294,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
 
 
 def plot(output: Path) -> None:
-    """Rates, CPU seconds, and memory."""
+    """Draw rates, CPU seconds and memory."""
     from matplotlib.figure import Figure
 
     found = json.loads((RESULTS / "datasets-cpu.json").read_text())

@@ -91,7 +91,7 @@ def posterior(
 
 
 def called(rival: Rival, y: Signal, factor: float, pixels: Pixels, denoiser: Denoiser) -> Iterator[float]:
-    """PSNR after each call."""
+    """Return the PSNR after each network call."""
     generator = torch.Generator().manual_seed(0)
     released = state(y, denoiser)
     z, snr = released, factor * rival.snr
@@ -110,7 +110,7 @@ def called(rival: Rival, y: Signal, factor: float, pixels: Pixels, denoiser: Den
 
 
 def compared(name: str, epsilon: float, denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
-    """All that is measured of a rival at one ε."""
+    """Measure a rival at one ε."""
     rival = RIVALS[name](epsilon)
     y = np.concatenate(list(rival.release(pixels, f"{rival.name}-{epsilon:g}")))
     once, factor = best_factor(rival, y, pixels, denoiser)

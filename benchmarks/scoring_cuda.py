@@ -149,7 +149,7 @@ def generate(uploaded: Any, scores: torch.Tensor) -> None:
 
 @functools.cache
 def generator() -> Any:
-    """The kernel of `generate`."""
+    """Return the kernel of `generate`."""
     import cupy
 
     source = resources.files("dipp.scoring").joinpath("kernels.cu").read_text()

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def best_noise(rows: list[Row]) -> Row:
-    """The best of the denoised noises."""
+    """Return the best denoised noise."""
     return max((row for row in rows if row["what"].endswith("denoised")), key=lambda row: float(row["psnr"]))
 
 
@@ -35,7 +35,7 @@ def by_epsilon(rows: list[Row]) -> dict[float, list[Row]]:
 
 
 def draw(rows: list[Row]) -> Figure:
-    """Two panels."""
+    """Draw the two panels."""
     each = by_epsilon(rows)
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)

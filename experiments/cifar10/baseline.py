@@ -54,11 +54,11 @@ class LaplaceNoise:
 
     @property
     def scale(self) -> float:
-        """b = 255·C/ε: 765/ε for three channels."""
+        """Return the scale of the noise in grey levels: 255·C/ε for C channels."""
         return LARGEST * self.channels / self.epsilon
 
     def privatise(self, pixels: Pixels, generator: np.random.Generator) -> Pixels:
-        """Noise, rounding, clamp."""
+        """Add noise to pictures, round and clip them."""
         noise = generator.laplace(scale=self.scale, size=pixels.shape)
         return np.clip(np.rint(pixels + noise), 0, LARGEST).astype(np.uint8)
 
@@ -95,7 +95,7 @@ class LaplaceNoise:
 
 
 def file_bytes(pictures: Iterable[Pixels], codec: str) -> int:
-    """Bytes of the files, one a picture, that a codec of `CODECS` writes."""
+    """Return the bytes of each picture's file, as a codec of `CODECS` writes it."""
     if codec not in CODECS:
         raise DippError("codec", f"must be one of {', '.join(CODECS)}, got {codec}")
     if codec == "jxl":

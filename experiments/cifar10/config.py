@@ -41,7 +41,7 @@ class Protocol:
     """Classifiers that are trained at a time."""
 
     def rate(self, epoch: int) -> float:
-        """The learning rate of an epoch, from 0."""
+        """Return the learning rate of an epoch, which counts from 0."""
         return float(self.learning_rate * 0.5 ** sum(epoch >= milestone for milestone in self.milestones))
 
 
@@ -91,12 +91,12 @@ class Config:
 
     @property
     def cut(self) -> int:
-        """How many of the pictures train; the others evaluate."""
+        """Return the number of pictures for training. The others are for evaluation."""
         return self.images // 2 if self.training is None else self.training
 
     @classmethod
     def load(cls, path: Path) -> Config:
-        """Read and check a file."""
+        """Read and check a config file."""
         try:
             content = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -117,7 +117,7 @@ class Config:
         return found
 
     def check(self) -> None:
-        """Refuse what could only fail later."""
+        """Raise if the config would fail later."""
         self._check_numbers()
         if len({release.name for release in self.releases}) != len(self.releases):
             raise DippError("config", "must not give two releases one name", "give their groups different tags")
@@ -207,18 +207,18 @@ class Config:
                 )
 
     def seeds(self, release: Release) -> tuple[int, ...]:
-        """Seeds of the classifiers of a release."""
+        """Return the seeds of the classifiers of a release."""
         return self.protocol.seeds if release.seeds is None else release.seeds
 
     def release(self, name: str) -> Release:
-        """The release of a name."""
+        """Return the release with this name."""
         for release in self.releases:
             if release.name == name:
                 return release
         raise DippError("config", f"has no release {name}")
 
     def matching(self, patterns: str) -> list[Release]:
-        """The releases whose names are like one of the patterns, which commas are between."""
+        """Return the releases whose names match one of the patterns, which are separated by commas."""
         found = set()
         for pattern in (part.strip() for part in patterns.split(",")):
             like = {release.name for release in self.releases if fnmatch.fnmatch(release.name, pattern)}
@@ -229,14 +229,14 @@ class Config:
         return [release for release in self.releases if release.name in found]
 
     def shown(self, method: str) -> tuple[Release, ...]:
-        """The releases of a method that the panels show, in ascending ε."""
+        """Return the releases of a method that the panels show, in ascending ε."""
         found = [
             r for r in self.releases if r.method == method and (not r.coded or r.name.endswith(f"-{self.plotted}"))
         ]
         return tuple(sorted(found, key=lambda release: release.epsilon or 0.0))
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole of it, for the report."""
+        """Return the config as a dictionary for the report."""
         return dataclasses.asdict(self)
 
 
@@ -249,7 +249,7 @@ def _group(method: str, tag: str | None) -> str:
 
 
 def _releases(group: dict[str, Any], images: int) -> list[Release]:
-    """A group is a release for each of its ε; `train` lists reconstructions, or says at which ε each is trained on."""
+    """Return a release for each ε of a group. `train` lists reconstructions, or the ε at which each is trained on."""
     own = ("tag", "epsilons", "reason", "like", "train")
     rest = {"images": images, **_frozen({key: value for key, value in group.items() if key not in own})}
     found, wanted = [], group.get("train", {})

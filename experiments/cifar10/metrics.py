@@ -28,13 +28,13 @@ Features = NDArray[np.float64]
 
 
 def psnr(pictures: Pixels, clean: Pixels) -> float:
-    """10·log10(255²/MSE), the MSE averaged over the pictures."""
+    """Return 10·log10(255²/MSE), with the mean squared error over all pictures."""
     error = np.square(pictures.astype(np.float32) - clean).mean(dtype=np.float64)
     return 10 * math.log10(255**2 / error) if error else math.inf
 
 
 def ms_ssim(pictures: Pixels, clean: Pixels, device: str) -> float:
-    """Mean multi-scale structural similarity, as the module says."""
+    """Return the mean multi-scale structural similarity, with the module's scales and window."""
     try:
         from torchmetrics.functional.image import multiscale_structural_similarity_index_measure as similarity
     except ImportError:
@@ -54,7 +54,7 @@ def ms_ssim(pictures: Pixels, clean: Pixels, device: str) -> float:
 
 
 def frechet(found: Features, clean: Features) -> float:
-    """The distance of two sets of features, a row each."""
+    """Return the Fréchet distance between two sets of features, one row for each picture."""
     (m, s), (n, t) = ((rows.mean(axis=0), np.cov(rows, rowvar=False)) for rows in (found, clean))
     # The eigenvalues of S·T are those of √S·T·√S: real and at least 0, but for rounding.
     roots = np.sqrt(np.clip(np.linalg.eigvals(s @ t).real, 0, None))

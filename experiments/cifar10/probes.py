@@ -44,7 +44,7 @@ QUANTILES = {"median": 0.5, "high": 0.95, "largest": 1.0}
 
 
 def candidates(kind: str, pixels: Pixels, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """Two candidates for each of the pictures."""
+    """Return two candidates for each of the pictures."""
     first, second, others = pixels.copy(), pixels.copy(), np.roll(pixels, 1, axis=0)
     count, height, width, _ = pixels.shape
     if kind == "picture":
@@ -77,7 +77,7 @@ def ratios(maker: Maker, plan: Plan, pair: tuple[Pixels, Pixels], second: Any, b
 
 
 def measure(maker: Maker, asked: Probes, epsilon: float) -> dict[str, Any]:
-    """All probes at one ε."""
+    """Measure all probes at one ε."""
     seed = randomness.fresh_seed()
     point = maker.choose(asked.method, Budget.pure(epsilon), asked.bpp)
     pixels, generator = maker.pixels[: asked.images], np.random.default_rng(0)

@@ -58,7 +58,7 @@ def write(config: Config, store: Store) -> Path:
 
 
 def collect(config: Config, store: Store) -> dict[str, Any]:
-    """Every figure of a run, as far as it has got."""
+    """Collect all figures that a run has made so far."""
     runs = store.records("run.")
     seconds: dict[str, float] = defaultdict(float)
     for run in runs:
@@ -84,7 +84,7 @@ def collect(config: Config, store: Store) -> dict[str, Any]:
 
 
 def earlier(config: Config) -> list[Row]:
-    """The plotted rows of an earlier run by the same protocol, under the names of today, and marked."""
+    """Return the plotted rows of an earlier run by the same protocol, marked as earlier, under today's names."""
     if config.earlier is None:
         return []
     known = json.loads((Path(__file__).parent / config.earlier).read_text())
@@ -97,7 +97,7 @@ def earlier(config: Config) -> list[Row]:
 
 
 def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:
-    """By stage: how many records there will be, and the names of those that are not there yet."""
+    """Return, for each stage, the number of its records and the names of the missing ones."""
     return {
         stage: {"wanted": len(names), "names": [name for name in names if store.record(name) is None]}
         for stage, names in provenance.records(config).items()
@@ -105,7 +105,7 @@ def missing(config: Config, store: Store) -> dict[str, dict[str, Any]]:
 
 
 def _row(config: Config, store: Store, release: Release) -> Row:
-    """All that is known of a release."""
+    """Return all results of a release."""
     row: Row = {"name": release.name, "method": release.method, "epsilon": release.epsilon, "images": release.images}
     row |= {"plotted": release in config.shown(release.method), "same_steps": release.same_steps}
     row |= {"clip": release.clip, "headline": release.headline, "earlier": False}
@@ -140,7 +140,7 @@ def _certificate(release: Release) -> dict[str, float] | None:
 
 
 def accuracy(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Mean and spread over the seeds, where there are several; None before all are trained."""
+    """Return mean and spread of the accuracies over seeds, or None before all seeds are trained."""
     records = [record for record in found if record is not None]
     if len(records) < len(found):
         return None
@@ -202,7 +202,7 @@ def _fewest(
 
 
 def _entry(row: Row, output: str) -> dict[str, Any]:
-    """A method and what a receiver makes of it, at one ε."""
+    """Return the entry of a method and reconstruction at one ε."""
     share = row["accuracy"][output] or {}
     return {
         "name": row["method"] if output == row["headline"] else f"{row['method']}, {output}",

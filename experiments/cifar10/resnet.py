@@ -29,7 +29,7 @@ class Block(nn.Module):
         self.norm2 = nn.BatchNorm2d(copies * planes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """relu(shortcut + residual)."""
+        """Return relu(shortcut + residual)."""
         residual = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
         if self.added:  # option A: every other pixel, and channels of zeros on both sides
             split = torch.unflatten(x[:, :, ::2, ::2], 1, (self.copies, -1))
@@ -49,7 +49,7 @@ class First(nn.Conv2d):
         self.zeros = (0, 0, 0, 0, 0, planes - 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The convolution."""
+        """Return the convolution of x."""
         wide = F.pad(torch.unflatten(x, 1, (self.groups, -1)), self.zeros).flatten(1, 2)
         return F.conv2d(_channels_last(wide), F.pad(self.weight, self.zeros), padding=1, groups=self.groups)
 
@@ -75,7 +75,7 @@ class ResNet56(nn.Module):
         return torch.unflatten(found, 1, (self.copies, -1)).transpose(0, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits, copies × N × classes, of pictures (N, copies·3, H, W)."""
+        """Return logits (copies, N, classes) of pictures (N, copies·3, H, W)."""
         weight, bias = (torch.unflatten(part, 0, (self.copies, -1)) for part in (self.head.weight, self.head.bias))
         return torch.matmul(self.features(x), weight.transpose(1, 2)) + bias[:, None]
 

@@ -61,24 +61,24 @@ class Rival(ABC):
     @property
     @abstractmethod
     def snr(self) -> float:
-        """1 over the mean power of the noise of y, as far as it does not depend on the picture."""
+        """Return one divided by the mean power of the noise, as far as it does not depend on the picture."""
 
     @abstractmethod
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
-        """y of pictures (N, H, W, C)."""
+        """Draw the released values y of pictures (N, H, W, C)."""
 
     @abstractmethod
     def stored(self, y: Signal) -> Pixels | None:
-        """Eight-bit pictures of what is released, clamped, for lossless codecs; None: a bit a pixel, as it is."""
+        """Return the released values as eight-bit pictures for lossless codecs, or None for one bit per pixel."""
 
     def release(self, pixels: Pixels, seed: str) -> Iterator[Signal]:
-        """y of pictures, in parts; a named seed lets any machine draw the same."""
+        """Draw the released values of pictures in parts. A named seed lets any machine draw the same."""
         generator = np.random.default_rng(list(seed.encode()))
         for start in range(0, len(pixels), PART):
             yield self.draw(to_signal(pixels[start : start + PART]).astype(np.float32), generator)
 
     def _one(self, shape: tuple[int, ...], generator: np.random.Generator) -> NDArray[np.bool_]:
-        """Which channel of each pixel is picked."""
+        """Return the number of the picked channel of each pixel."""
         picked = generator.integers(0, self.channels, shape[:3])[..., None]
         return np.asarray(picked == np.arange(self.channels), np.bool_)
 
@@ -94,12 +94,12 @@ class Noise(Rival):
         return (self.epsilon / (2 * self.channels)) ** 2 / 2
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
-        """x + noise."""
+        """Return x + noise."""
         scale = 2 * self.channels / self.epsilon
         return (x + generator.laplace(0, scale, x.shape)).astype(np.float32)
 
     def stored(self, y: Signal) -> Pixels:
-        """All channels."""
+        """Return all channels as eight-bit pictures."""
         return _clamped(y)
 
 
@@ -123,7 +123,7 @@ class Cube(Rival):
         return (x + radius * generator.uniform(-1, 1, x.shape)).astype(np.float32)
 
     def stored(self, y: Signal) -> Pixels:
-        """All channels."""
+        """Return all channels as eight-bit pictures."""
         return _clamped(y)
 
 
@@ -138,12 +138,12 @@ class OneChannel(Rival):
         return (self.epsilon / 2) ** 2 / 2 / self.channels
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
-        """C·(x + noise) where it is picked."""
+        """Return C·(x + noise) in the picked channels, and 0 elsewhere."""
         noisy = x + generator.laplace(0, 2 / self.epsilon, x.shape)
         return np.where(self._one(x.shape, generator), self.channels * noisy, 0.0).astype(np.float32)
 
     def stored(self, y: Signal) -> Pixels:
-        """The one value of each pixel: which channel it is of, is public."""
+        """Return the value of each pixel's picked channel. Which channel it is, is public."""
         return _clamped(y.sum(axis=3) / self.channels)
 
 
@@ -158,14 +158,14 @@ class OneBit(Rival):
         return math.tanh(self.epsilon / 2) ** 2 / self.channels
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
-        """±C/t where it is picked."""
+        """Return ±C/t in the picked channels, and 0 elsewhere."""
         t = math.tanh(self.epsilon / 2)
         up = generator.random(x.shape) < (1 + t * x) / 2
         sign = np.where(up, 1.0, -1.0) * (self.channels / t)
         return np.where(self._one(x.shape, generator), sign, 0.0).astype(np.float32)
 
     def stored(self, y: Signal) -> Pixels | None:  # noqa: ARG002
-        """There is nothing to compress in it."""
+        """Return None: a random bit cannot be compressed."""
         return None
 
 
@@ -177,24 +177,24 @@ def _clamped(y: NDArray[np.float32]) -> Pixels:
 
 
 def state(y: Signal, denoiser: Denoiser) -> torch.Tensor:
-    """y as a denoiser takes it."""
+    """Return released values as the state that a denoiser takes."""
     return torch.from_numpy(y).permute(0, 3, 1, 2).to(denoiser.device)
 
 
 def psnr(x_hat: torch.Tensor, pixels: Pixels) -> float:
-    """10·log10(4/MSE) of expected pictures, the MSE averaged over all."""
+    """Return the PSNR of expected pictures in dB, with the mean squared error over all pictures."""
     clean = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).to(x_hat)
     return 10 * math.log10(4 / float((x_hat - clean).square().mean()))
 
 
 def best_factor(rival: Rival, y: Signal, pixels: Pixels, denoiser: Denoiser) -> tuple[float, float]:
-    """The PSNR of the best of `FACTORS`, and that one."""
+    """Return the best PSNR over `FACTORS`, and its factor."""
     noisy = state(y, denoiser)
     return max((psnr(denoiser.predict(Evidence(noisy, factor * rival.snr)), pixels), factor) for factor in FACTORS)
 
 
 def denoised(rival: Rival, pixels: Pixels, denoiser: Denoiser, seed: str) -> tuple[Pixels, dict[str, float]]:
-    """Expected pictures of what a rival releases, and how they were made."""
+    """Return the expected pictures of a rival's release, and how they were made."""
     found, facts = [], dict[str, float]()
     for y in rival.release(pixels, seed):
         if not facts:

@@ -44,7 +44,7 @@ class UnfinishedError(Exception):
     """There is work left."""
 
     def __init__(self, why: str, how: str) -> None:
-        """Why it is not done now, and how to go on."""
+        """Keep the reason why work is left, and how to go on."""
         super().__init__(why)
         self.why, self.how = why, how
 
@@ -127,7 +127,7 @@ class Run:
             raise UnfinishedError(f"not encoded yet: {', '.join(names)}", "run the stage encode, then this one")
 
     def baseline(self) -> None:
-        """What lossless codecs take for pictures as they are, and for pictures with Laplace noise."""
+        """Count the bytes that lossless codecs take for clean pictures and for pictures with Laplace noise."""
         count, (height, width) = min(COUNTED, self.config.images), self.maker.pixels.shape[1:3]
         for release in (release for release in self.releases if release.lossless):
             for codec in provenance.codecs(release):
@@ -142,7 +142,7 @@ class Run:
                     self.say(f"{release.name}, {codec}: {bpp:.3f} bits per pixel")
 
     def encode(self) -> None:
-        """Archives, and how far their steps move a coordinate."""
+        """Encode all releases, and measure how far their steps move a coordinate."""
         for release in (release for release in self.releases if release.coded):
             name = f"encode.{release.name}"
             if self.store.record(name) is None:
@@ -161,7 +161,7 @@ class Run:
                 self._write(name, deviations.measure(source, self.maker.denoiser, pixels))
 
     def _refuse_second(self, release: Release) -> None:
-        """What was made of an archive must not be reported beside another archive of the same name."""
+        """Raise if there are records of an earlier archive of the same name."""
         kinds = (f"train.{release.name}.", f"metrics.{release.name}.", f"deviations.{release.name}")
         if any(self.store.records(kind) for kind in kinds):
             raise DippError(
@@ -172,7 +172,7 @@ class Run:
             )
 
     def train(self) -> None:
-        """Classifiers that are not trained yet, in waves; those that were begun first, with others of their epoch."""
+        """Train the missing classifiers in waves, beginning with those that were begun."""
         waiting: dict[int, list[Job]] = defaultdict(list)
         known = [
             (release, output) for release in self.releases for output in release.train if self._is_encoded(release)
@@ -191,7 +191,7 @@ class Run:
         self._require_encoded()
 
     def _checkpoint(self, job: Job) -> str:
-        """Where the state of a classifier is kept: training goes on by the same protocol only."""
+        """Return the file of a classifier's state. Another protocol has another file."""
         return f"{job.name}.{provenance.of_classifier(self.config, job.release)}"
 
     def _train_wave(self, jobs: list[Job]) -> None:
@@ -239,7 +239,7 @@ class Run:
         self.store.write_tensors("checkpoints", dict(zip(names, wave.states(), strict=True)))
 
     def metrics(self) -> None:
-        """Reconstructions against the clean pictures."""
+        """Measure the reconstructions against the clean pictures."""
         ready = [release for release in self.releases if self._is_encoded(release)]
         named = {f"metrics.{r.name}.{output}": (r, output) for r in ready for output in provenance.measured(r)}
         wanted = {name: what for name, what in named.items() if not self._is_measured(name)}
@@ -298,7 +298,7 @@ class Run:
         return Judge(identity, judged, judged(self.maker.pixels))
 
     def probe(self) -> None:
-        """How well the best guess tells what was encoded."""
+        """Measure how often the best guess names the encoded picture."""
         asked = self.config.probes
         for epsilon in () if asked is None else asked.epsilons:
             name = f"probes.{epsilon:g}"
@@ -308,7 +308,7 @@ class Run:
                 self.say(f"{name}: measured on {asked.images} pictures")
 
     def report(self) -> None:
-        """One JSON, tables and figures."""
+        """Write the report: a JSON file, tables and figures."""
         from experiments.cifar10 import report, tables  # they draw, which the other stages need no library for
 
         if not self.store.records(""):

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def write(results: dict[str, Any]) -> str:
-    """All of them, and first what is missing."""
+    """Write all tables, after a list of missing records."""
     rows, parts = results["releases"], []
     if unfinished := gaps(results["missing"]):
         parts.append(("Not finished", "".join(f"- missing: {line}\n" for line in unfinished)))
@@ -54,7 +54,7 @@ def write(results: dict[str, Any]) -> str:
 
 
 def gaps(found: dict[str, dict[str, Any]]) -> list[str]:
-    """A line for each stage that is not finished."""
+    """Return a line for each unfinished stage."""
     return [
         f"{len(part['names'])} of {part['wanted']} records of {stage}, from {part['names'][0]} on"
         for stage, part in found.items()
@@ -87,7 +87,7 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
 
 
 def of_probes(found: Sequence[dict[str, Any]]) -> str:
-    """How often the best guess is right."""
+    """Return the table of how often the best guess is right."""
     head = ["ε", "candidates differ in", "pixels", "guesses right", "expected", "the certificate's bound"]
     head += ["median loss", "95 %", "largest", "code", "pictures"]
     lines = [
@@ -165,7 +165,7 @@ def _number(value: float | None) -> str:
 
 
 def _bound(value: float | None) -> str:
-    """An ε or ρ, rounded up."""
+    """Return an ε or ρ as text, rounded up."""
     return MISSING if value is None else upper(value, 4)
 
 
@@ -181,5 +181,5 @@ def _percent(share: float | None) -> str:
 
 
 def _percent_at_most(bound: float) -> str:
-    """A bound on a share, rounded up."""
+    """Return a bound of a share as text, rounded up."""
     return f"{math.ceil(1000 * bound) / 10:.1f} %"

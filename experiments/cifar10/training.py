@@ -167,7 +167,7 @@ class Wave:
                 curve.append((self.epoch, accuracy))
 
     def _step(self) -> None:
-        """A batch of every classifier: forward, backward, clip, step."""
+        """Train each classifier on one batch: forward, backward, clip, step."""
         x = side_by_side(normalised(augmented(self.padded, self.which, self.batch, self.size)))
         parameters = list(self.network.parameters())
         gradients = torch.autograd.grad(self._loss(x, self.labels[self.batch.picture]), parameters)
@@ -180,7 +180,7 @@ class Wave:
 
     @functools.cached_property
     def _loss(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        """The sum of the classifiers' mean cross-entropies, so that each has the gradient of its own."""
+        """Return the sum of the classifiers' mean cross-entropies, so that each classifier gets its own gradient."""
         network, device = self.network, self.device  # and not the wave, which would then outlive its last use
 
         def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -231,7 +231,7 @@ class Wave:
         return [float(share) for share in (right / len(labels)).cpu()]
 
     def states(self) -> list[dict[str, Any]]:
-        """By classifier: all that changes in training, copied."""
+        """Return a copy of each classifier's state."""
         return [
             {
                 "epoch": self.epoch,
@@ -271,7 +271,7 @@ class Wave:
 
 
 def _half_precision(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Brain floats on a GPU; weights stay in single precision."""
+    """Compute in bfloat16 on a GPU. Weights stay in single precision."""
     if device.type == "cpu":
         return contextlib.nullcontext()
     return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
@@ -292,7 +292,7 @@ def _made(seeds: Sequence[int]) -> ResNet56:
 
 @torch.no_grad()
 def features(network: ResNet56, pictures: Pixels, device: str) -> NDArray[np.float64]:
-    """What a classifier sees of pictures: 64 numbers each."""
+    """Return a classifier's 64 features of each picture."""
     network.eval()
     parts = [
         network.features(normalised(torch.from_numpy(pictures[start : start + EVALUATED]).to(device)))[0]

@@ -44,7 +44,7 @@ class GaussianDiffusion:
 
     @classmethod
     def of_steps(cls, gains: Iterable[float], channels: int = 3) -> GaussianDiffusion:
-        """A schedule, given by the SNR gains of its steps."""
+        """Return the schedule of steps with these SNR gains."""
         steps = tuple(gains)
         if not all(0 < gain < math.inf for gain in steps):
             raise DippError("gains", "must be finite and above 0")
@@ -52,22 +52,22 @@ class GaussianDiffusion:
 
     @property
     def mu(self) -> float:
-        """Deviations by which a pixel can move the states: the μ of Gaussian differential privacy."""
+        """Return μ of Gaussian differential privacy: by how many standard deviations a pixel can move the states."""
         return DIAMETER * math.sqrt(self.channels * self.snr)
 
     @property
     def rho(self) -> float:
-        """ρ of zCDP: μ²/2."""
+        """Return ρ of zCDP, which is μ²/2."""
         return self.mu**2 / 2
 
     def delta(self, epsilon: float) -> float:
-        """The least δ that holds with ε."""
+        """Return the least δ that holds with ε."""
         if not 0 <= epsilon < math.inf:
             raise DippError("epsilon", f"must be finite and at least 0, got {epsilon}")
         return _delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """The least ε ≥ 0 that holds with δ."""
+        """Return the least ε ≥ 0 that holds with δ."""
         if not 0 < delta < 1:
             raise DippError("delta", f"must be between 0 and 1, got {delta}")
         if _delta(self.mu, 0.0) <= delta:

@@ -45,7 +45,7 @@ class RivalledPlanner(Planner):
             raise DippError("rival", "must plan for the same model and the same size of images")
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:
-        """For every final timestep within reach of either, in ascending SNR, the plan of fewest bits."""
+        """Return the plan of fewest bits for each final timestep that either planner reaches, in ascending SNR."""
         best: dict[int | None, Point] = {}
         for point in (*super().frontier(budget), *self.rival.frontier(budget)):
             known = best.setdefault(point.final_timestep, point)
@@ -65,7 +65,7 @@ class UnclippedPreset(SteppedPreset):
 
     @property
     def all_sizes(self) -> tuple[Sizes, ...]:
-        """The sizes of every budget."""
+        """Return the sizes of all budgets."""
         return (self.sizes, *self.tiers.values())
 
     def sizes_for(self, budget: Budget | None) -> Sizes:

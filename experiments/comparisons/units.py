@@ -54,12 +54,12 @@ class Answers:
 
     @property
     def power(self) -> float:
-        """Power of the coarse pixels without their noise, from what was released."""
+        """Estimate the power of the coarse pixels without their noise from the released values."""
         return max(float(self.state.square().mean()) - 1 / self.snr, 1e-3)
 
     @property
     def share(self) -> float:
-        """What the coarse pixels are shrunk by: their power, relative to that with the noise."""
+        """Return the factor by which coarse pixels are shrunk: their power divided by their power with noise."""
         return self.power / (self.power + 1 / self.snr)
 
     def on_pixels(self, factor: float = 1.0) -> torch.Tensor:

@@ -43,7 +43,7 @@ class Faces:
 
     @property
     def people(self) -> int:
-        """N."""
+        """Return the number of people."""
         return len(self.pictures)
 
     def part(self, first: int, last: int) -> tuple[Pixels, NDArray[np.int64]]:
@@ -54,12 +54,12 @@ class Faces:
 
     @property
     def gallery(self) -> tuple[Pixels, NDArray[np.int64]]:
-        """What an attacker has."""
+        """Return the pictures that an attacker has."""
         return self.part(0, GALLERY)
 
     @property
     def probes(self) -> tuple[Pixels, NDArray[np.int64]]:
-        """What is protected."""
+        """Return the pictures that are protected."""
         return self.part(GALLERY, EACH)
 
 

@@ -64,7 +64,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        """Name of records."""
+        """Name of the method in records."""
         parts = [self.family.replace(", ", "-").replace(" ", "-"), self.size or "", self.epsilon]
         return "-".join(
             f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part not in ("", None)

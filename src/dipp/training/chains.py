@@ -28,35 +28,35 @@ GROUPS = (8, 16, 32)
 """Groups of pixels in a pass."""
 PASSES = (0.1, 4.0)
 EPSILON = (0.25, 16.0)
-"""Range of ε of a touch; log-uniform, as the passes are."""
+"""Range of the ε of a touch. It is log-uniform, like the number of passes."""
 TILTS = (2.0, 4.0)
-"""ε over V: of pairs, and of the flat code."""
+"""ε of a touch divided by its tilt V, for pairs and for the flat code."""
 SILENT = 0.2
 """Share of the cohorts whose answers the network is not told."""
 CLIPS = (0.25, 2.0)
-"""k: the clip over the residuals' deviation, log-uniform."""
+"""Range of k, the clip divided by the standard deviation of residuals. It is log-uniform."""
 
 
 class Chains:
-    """Cohorts of equally many pictures of one size, each somewhere on its way."""
+    """Cohorts of sensing chains on pictures of one size, each at a step of its own."""
 
     def __init__(self, cohorts: int, pictures: Tensor) -> None:
         self.cohorts, self.size = cohorts, len(pictures) // cohorts
         device, shape = pictures.device, (len(pictures), 1, *pictures.shape[2:])
         self.x0 = pictures.clone()
         self.total = torch.zeros_like(pictures)
-        """SNR·y."""
+        """The state y, multiplied by its SNR."""
         self.compared, self.answers = torch.zeros_like(pictures), torch.zeros_like(pictures)
-        """What each coordinate was last compared with, and the answer (`models.evidence`)."""
+        """For each coordinate its last prediction and its last answer (`models.evidence`)."""
         self.silent = torch.zeros(cohorts, dtype=torch.bool, device=device)
-        """Whether the network is told nothing of a cohort's answers, as when it predicts at a lower resolution."""
+        """Whether the network sees no answers of a cohort. It also sees none when it predicts at a lower resolution."""
         self.snr = torch.zeros(cohorts, device=device)
         self.group = torch.zeros(shape, dtype=torch.uint8, device=device)
         """The step of a pass that touches each pixel."""
         self.colour = torch.zeros_like(self.group)
         """The channel of each pixel that the first pass touches."""
         self.settings = torch.zeros(5, cohorts, device=device)
-        """Per cohort: groups, steps, V, k, and steps taken."""
+        """For each cohort: groups, number of steps, V, k, and number of steps taken."""
         self._groups, self._tilts = torch.tensor(GROUPS, device=device), torch.tensor(TILTS, device=device)
         self._ranges = torch.tensor([PASSES, EPSILON, CLIPS], device=device).log()
         self._colours = torch.arange(COLOURS, device=device).view(1, -1, 1, 1)
@@ -66,22 +66,22 @@ class Chains:
 
     @property
     def snrs(self) -> Tensor:
-        """The SNR of each picture's state."""
+        """Return the SNR of each picture's state (N,)."""
         return self._each(self.snr)
 
     @property
     def state(self) -> Tensor:
-        """y, and 0 before the first step."""
+        """Return the states y, which are 0 before the first step."""
         return self.total / self._wide(self.snr).clamp(min=1e-20)
 
     @property
     def told(self) -> tuple[Tensor, Tensor]:
-        """What the network is told of comparisons and answers."""
+        """Return the predictions and answers that the network sees."""
         heard = ~self._wide(self.silent)
         return self.compared * heard, self.answers * heard
 
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
-        """Take the step that follows the predictions x̂0; where a cohort has ended, the pictures start another."""
+        """Take one step of each chain, given the predictions x̂0. New pictures replace cohorts that have ended."""
         groups, steps, tilt, clip, taken = self.settings
         residual = self.x0 - x_hat
         energy = self._mean(residual.square())
@@ -105,7 +105,7 @@ class Chains:
         self._begin(ended, pictures)
 
     def _begin(self, ended: Tensor, pictures: Tensor) -> None:
-        """Let new chains take the places of those that have ended."""
+        """Start new chains in the cohorts that have ended."""
         low, high = self._ranges[:, :1], self._ranges[:, 1:]
         passes, epsilon, clip = (low + (high - low) * torch.rand(3, self.cohorts, device=low.device)).exp()
         groups, tilts = (
@@ -126,7 +126,7 @@ class Chains:
         self.colour.copy_(torch.where(wide, torch.randint_like(self.colour, COLOURS), self.colour))
 
     def _each(self, values: Tensor) -> Tensor:
-        """A value a cohort, once for each of its pictures."""
+        """Return a value of each cohort, repeated for each of its pictures."""
         return values[:, None].expand(-1, self.size).reshape(-1)
 
     def _wide(self, values: Tensor) -> Tensor:
@@ -134,5 +134,5 @@ class Chains:
         return self._each(values).view(-1, 1, 1, 1)
 
     def _mean(self, values: Tensor) -> Tensor:
-        """The mean over the pictures and coordinates of each cohort."""
+        """Return the mean over the pictures and coordinates of each cohort."""
         return values.mean((1, 2, 3)).view(self.cohorts, -1).mean(1)

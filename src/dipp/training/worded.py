@@ -35,35 +35,35 @@ TURNS = 4
 FIRST = (RAW, *(f"between {turn}" for turn in range(1, TURNS)))
 """The families of words of its rounds."""
 EPSILON = (0.4, MOST)
-"""Range of ε of a draw; log-uniform."""
+"""Range of the ε of a draw. It is log-uniform."""
 QUESTIONS = 3
-"""Questions to a picture, at most."""
+"""Largest number of later questions to a picture."""
 BY_SIGNS = 0.25
 """Share of the later questions that are asked by random signs."""
 GUESS = 0.4
-"""Deviation of the logarithm of the factor by which the SNR of the answers is off."""
+"""Standard deviation of the logarithm of the random factor of the SNR."""
 SNRS = (0.5, 200.0)
 """Least and largest SNR of answers."""
 LEAST_SCALE = 1e-4
 
 
 class Worded:
-    """Cohorts of equally many pictures of one size, each after some questions."""
+    """Cohorts of pictures of one size that answer questions by words."""
 
     def __init__(self, books: Books, cohorts: int, pictures: Tensor) -> None:
         device, side = pictures.device, pictures.shape[2]
         self.cohorts, self.size = cohorts, len(pictures) // cohorts
         self.bits = sorted(bits for name, bits in books.books if name == RAW)
         self.words = torch.stack([self._stacked(books, name) for name in (*FIRST, AGAIN)]).to(device)
-        """Families × books × words × dimensions; beyond the words of a small book, zeros."""
+        """Words by family, book and number. Small books are filled up with zeros."""
         self.shares = torch.stack([self._shares(books, name) for name in (*FIRST, AGAIN)]).to(device)
         sizes = torch.tensor([candidates_of(epsilon / 4).bits for epsilon in range(int(4 * MOST) + 1)], device=device)
         self.bits_of = sizes.clamp(min(self.bits), max(self.bits)) - min(self.bits)
-        """Number of the book for each quarter of ε."""
+        """Number of the book for each ε, in steps of a quarter."""
         pattern = torch.tensor(ROUNDS[TURNS], device=device)
         blocks = torch.arange(side, device=device) // BLOCK % len(pattern)
         self.turns = pattern[blocks][:, blocks]
-        """In which round each coarse pixel is asked."""
+        """Number of the round in which each coarse pixel is asked."""
         self.x0, self.estimate = pictures.clone(), torch.zeros_like(pictures)
         self.snr, self.left = torch.ones(cohorts, device=device), torch.zeros(cohorts, device=device)
         self.advance(torch.zeros_like(pictures), pictures)
@@ -75,12 +75,12 @@ class Worded:
 
     @property
     def evidence(self) -> Evidence:
-        """What the network is told: the answers, as an estimate."""
+        """Return the evidence for the network: the answers as an estimate."""
         snr = self._each(self.snr).view(-1, 1, 1, 1)
         return Evidence(torch.zeros_like(self.estimate), 0.0, self.estimate, snr)
 
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
-        """Ask the question that follows the predictions x̂0; where a cohort was asked all, pictures take its place."""
+        """Ask each cohort its next question, given the predictions x̂0. New pictures replace cohorts that have ended."""
         ended = self.left <= 0
         wide = self._each(ended).view(-1, 1, 1, 1)
         signs = torch.rand_like(self.snr) < BY_SIGNS
@@ -108,7 +108,7 @@ class Worded:
         return torch.empty_like(self.snr).uniform_(low, high).exp()
 
     def _answers(self, content: Tensor, family: int, signs: Tensor, epsilon: Tensor | None = None) -> Tensor:
-        """Return what the answers of pictures (N, C, H, W) mean, each block's by the book of its cohort."""
+        """Return the meanings of random answers to the content (N, C, H, W), by the book of each cohort."""
         epsilon = self._epsilon() if epsilon is None else epsilon
         book = self.bits_of[(4 * epsilon).long()]
         count = 2.0 ** (book + min(self.bits)).float()
@@ -155,5 +155,5 @@ class Worded:
 
 
 def _padded(rows: Tensor, bits: list[int]) -> Tensor:
-    """Return rows with zeros below, as many in all as the largest book has."""
+    """Return rows filled up with zeros to the number of words in the largest book."""
     return torch.cat([rows, rows.new_zeros((1 << max(bits)) - len(rows), rows.shape[1])])
