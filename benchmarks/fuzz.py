@@ -149,7 +149,7 @@ def add(total: Facts, found: Facts) -> None:
 
 
 def run(kind: str, files: int, size: int, workers: int, out: Path, seconds: float) -> Facts:
-    """Go on with the blocks that are not in `out` yet, for at most a number of seconds."""
+    """Survey the blocks that are missing in `out`, for at most a number of seconds."""
     total: Facts = {"kind": kind, "block_size": size, "done": [], "seconds": 0.0, "cpu_seconds": 0.0, "files": 0}
     total |= {"past_checksums": 0, "read": 0, "slowest": 0.0, "reasons": {}, "findings": []}
     if out.exists():

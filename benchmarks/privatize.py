@@ -221,7 +221,7 @@ def cpu(images: Path, rounds: int, count: int, quick: bool) -> dict[str, Any]:
 
 
 def best(runs: list[dict[str, Any]], engine: str, workers: int, key: str) -> float:
-    """The smallest of all rounds: noise only adds."""
+    """Return the smallest value of all rounds, since other work on the machine only adds time."""
     return float(min(run[key] for run in runs if (run["engine"], run["workers"]) == (engine, workers)))
 
 

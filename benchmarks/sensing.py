@@ -63,7 +63,7 @@ CODED_AS_PNG = 64
 
 
 def encoded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
-    """Rate and quality of a plan, really coded with several seeds."""
+    """Encode and decode by a plan with several seeds, and return its rate and quality."""
     found, bpps, began = [], [], time.perf_counter()
     for _ in range(seeds):
         seed = randomness.fresh_seed()

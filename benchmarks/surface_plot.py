@@ -33,7 +33,7 @@ LEVELS = range(12, 36, 2)
 
 
 def surface() -> Floats:
-    """Expected PSNR of the best plan within each ε (rows) and rate (columns); not a number where there is none."""
+    """Return the expected PSNR of the best plan for each ε (rows) and rate (columns), or NaN without a plan."""
     sharp, denoiser = preset("sharp"), models.load(embedded.FOLDER)
     table = ErrorTable.of_model(embedded.FOLDER)
     found = np.full((len(EPSILONS), len(RATES)), np.nan)

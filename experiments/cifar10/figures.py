@@ -164,7 +164,7 @@ def rates(results: dict[str, Any], output: Path) -> None:
 
 
 def _trained(claim: dict[str, Any], method: str) -> list[dict[str, Any]]:
-    """What a receiver of one method's releases learns from, where it was trained on in this experiment."""
+    """Return the entries of a method on which classifiers were trained."""
     known = [entry for entry in claim["entries"] if entry["name"] == method and not entry["earlier"]]
     return [entry for entry in known if entry["accuracy"] is not None and entry["bpp"]]
 

@@ -195,7 +195,7 @@ def _likelihood(codec: Codec, pictures: Pixels, times: int) -> tuple[Floats, Arc
 
 
 def _row(probes: str, attacker: str, scores: Floats, people: Integers, epsilon: float) -> dict[str, Any]:
-    """Return what an attacker reaches, beside the bound and the chance of so much under it."""
+    """Return an attacker's success, its bound, and the probability of that success if the bound holds."""
     found, count = recognition(scores, people), scores.shape[1]
     named = [1, 5] if count > 5 else [1]
     right = [int((np.array(found.right) < m).sum()) for m in named]

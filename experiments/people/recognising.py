@@ -103,7 +103,7 @@ def _released(
 
 
 def _likelihoods(method: Method, shown: Pixels, archive: Archive | None, gallery: Pixels) -> Floats | None:
-    """Return what files and pictures of DP-Pix say of each clean picture; None where that is not computed."""
+    """Return the log-likelihoods of clean pictures given files or pictures of DP-Pix, or None if not computed."""
     if method.family == "DP-Pix":
         return log_densities(method, shown, gallery)
     return None if archive is None or method.family == "pixel" else log_likelihoods(archive, denoiser(), gallery)
@@ -117,7 +117,7 @@ def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
 
 
 def _seen(pictures: Pixels) -> list[Face]:
-    """Return what dlib says of pictures; the first ones of each person are described."""
+    """Return the faces that dlib finds in pictures, with descriptions for the first pictures of each person."""
     each = _each(len(pictures) // GALLERY)
     return [descriptors.face(one, describe=number % GALLERY < each) for number, one in enumerate(pictures)]
 
