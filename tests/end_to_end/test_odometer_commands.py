@@ -14,6 +14,7 @@ from helpers.codecs import make_codec
 from helpers.commands import Command
 from helpers.datasets import save_folder, save_table, tiny_codec
 from helpers.geometry import of_pixels
+from helpers.refusals import refused
 from helpers.runs import charged_once
 from PIL import Image
 
@@ -249,7 +250,7 @@ def test_python_charges_as_the_command_does(
 def test_python_keeps_a_limit(codec: Codec, tmp_path: Path, odometer: Path) -> None:
     (one,) = images(tmp_path, 1)
     limit = 1.5 * losses(codec.plan, of_pixels(64))[0]
-    with pytest.raises(DippError, match="odometer-limit: needs an odometer"):
+    with refused("odometer-limit"):
         codec.encode(one, odometer=Meter(limit))
     assert not odometer.exists()
     codec.encode(one, odometer=Meter(limit, begin=True))
