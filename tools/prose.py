@@ -7,7 +7,7 @@ Three rules, each of which a reader can apply without the program (CONTRIBUTING.
 - *Phrases*: no phrase of `PHRASES`, each of which has a plainer form.
 - *Fragments*: a docstring is a sentence or a noun phrase that stands on its own. It does not begin with a word of
   `FRAGMENTS`, which leans on the name above it.
-- *Length*: no sentence has more than `LONGEST` words.
+- *Length*: no sentence has more words than `LONGEST` allows, which is 30 in documents.
 
 Code, tables, formulas, links and quotations are not prose, and are left out.
 """
@@ -39,8 +39,8 @@ PHRASES = {
 """Phrases that a reader has to read twice, and what to write instead."""
 FRAGMENTS = ("As", "Likewise", "Of", "Told", "Such", "That of", "Those of")
 """First words of docstrings that say nothing without the name above them."""
-LONGEST = 36
-"""Words of a sentence, at most."""
+LONGEST = {".md": 30, ".py": 36, ".ts": 36}
+"""Largest number of words of a sentence, by the kind of file: documents have shorter sentences than docstrings."""
 
 
 class Finding(NamedTuple):
@@ -67,11 +67,11 @@ def findings(paths: list[Path]) -> Iterator[Finding]:
     for path in paths:
         if path.suffix in READERS:
             for text in READERS[path.suffix](path):
-                yield from (Finding(path, text.line, message) for message in _broken(text))
+                yield from (Finding(path, text.line, message) for message in _broken(text, LONGEST[path.suffix]))
 
 
-def _broken(text: Text) -> Iterator[str]:
-    """Yield what a piece of prose breaks."""
+def _broken(text: Text, longest: int) -> Iterator[str]:
+    """Yield the rules that a piece of prose breaks; its sentences may have `longest` words."""
     plain = _plain(text.content)
     for phrase, better in PHRASES.items():
         if found := re.search(rf"\b{phrase}\b", plain, re.IGNORECASE):
@@ -79,8 +79,8 @@ def _broken(text: Text) -> Iterator[str]:
     if text.docstring and (found := re.match(rf"(?:{'|'.join(FRAGMENTS)})\b", plain)):
         yield f"a docstring that begins with “{found[0]}”: say what it is, or what it does"
     for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", plain):
-        if (count := len(re.findall(r"[^\W\d_]{2,}", sentence))) > LONGEST:
-            yield f"a sentence of {count} words, at most {LONGEST} are readable: “{' '.join(sentence.split()[:6])} …”"
+        if (count := len(re.findall(r"[^\W\d_]{2,}", sentence))) > longest:
+            yield f"a sentence of {count} words, at most {longest} are readable: “{' '.join(sentence.split()[:6])} …”"
 
 
 def _plain(content: str) -> str:
