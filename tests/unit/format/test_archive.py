@@ -418,8 +418,8 @@ def test_every_flipped_bit_is_refused(coding: Coding) -> None:
 )
 def test_foreign_files_are_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "foreign").write_bytes(data)
-    text = message(lambda: archive.open(tmp_path / "foreign"))
-    assert "not a dipp archive" in text or data == b"D"
+    with refused(tmp_path / "foreign"):
+        archive.open(tmp_path / "foreign")
 
 
 def test_newer_and_older_files_are_refused() -> None:
