@@ -152,7 +152,7 @@ def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: 
     for wrong in ("3", 3.0, None):
         with pytest.raises(TypeError):
             data[wrong]  # type: ignore[call-overload]
-    with pytest.raises(DippError, match="model"):
+    with refused("model"):
         dipp.load(target)[0]  # by default with the denoiser of dipp, which is another
 
     code, _, err = run("privatize", folder, target, *options(model))
@@ -268,7 +268,7 @@ def test_two_concurrent_runs_make_one_release(model: Path, tmp_path: Path) -> No
     privatize(str(source), target, codec, str(model), Overtaken(target), choices)
     watch.look()
     check_release(target, 60)
-    with pytest.raises(DippError, match="by another"):
+    with refused("dst"):
         privatize(str(source), tmp_path / "o.dipp", codec, str(model), Overtaken(tmp_path / "o.dipp"), choices)
     assert len(dipp.open(tmp_path / "o.dipp")) == 60
 
@@ -309,7 +309,7 @@ def test_a_run_that_published_nothing_says_so(model: Path, tmp_path: Path, run: 
 
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(), Choices())
-    with pytest.raises(DippError, match=r"another source and labels; .*nothing of it was published"):
+    with refused("dst", "source", "labels"):
         privatize(str(source), target, codec, str(model), Local(1), Choices(drop_labels=True))
     code, _, err = run("info", target)
     assert code == 1
@@ -398,7 +398,7 @@ def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: P
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(), same)
     for other in (None, Beacon(8, bytes(range(32)))):
-        with pytest.raises(DippError, match="unfinished run with another beacon"):
+        with refused("dst", "beacon"):
             privatize(str(source), target, codec, str(model), Local(1), dataclasses.replace(same, beacon=other))
     privatize(str(source), target, codec, str(model), Local(1), same)
     (release,) = {Shard.read(path).release for path in Store(target).shards()}
@@ -438,12 +438,12 @@ def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> N
         "seed": (codec, Choices(shard_size=10, seed=bytes(16))),
     }
     for word, (with_codec, choices) in tests.items():
-        with pytest.raises(DippError, match=word):
+        with refused("dst", word):
             privatize(str(source), target, with_codec, str(model), Local(1), choices)
     same = Choices(shard_size=10)
     content, times = source.read_bytes(), source.stat()
     save_table(source, 99)
-    with pytest.raises(DippError, match="source"):
+    with refused("dst", "source"):
         privatize(str(source), target, codec, str(model), Local(1), same)
     source.write_bytes(content)
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -528,7 +528,7 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
     survey = Survey(store.run_folder / "survey", 5)
     task = EncodeTask(codec.release(bytes(16)), codec.budget, str(model))
     job = Job(source, store, token, "cpu", 5, True, strict=False, survey=survey, task=task)
-    with pytest.raises(DippError, match="fewer pictures"):
+    with refused("src"):
         Encoder(job, task, codec).release(0)
     assert not store.shards()
 
@@ -590,7 +590,7 @@ def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     def run(source: Path) -> None:
         privatize(str(source), target, codec, str(light_model), Local(1), choices)
 
-    with pytest.raises(DippError, match="src"):
+    with refused("src", "none"):
         run(tmp_path / "none")
     assert not target.exists(), "nothing was begun, so nothing is left"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -654,7 +654,7 @@ def test_verify_refuses_damaged_and_forged_releases(
     assert err.startswith("dipp: ")
     assert len(err.strip().splitlines()) == 1
     if harm in ("flip", "missing"):
-        with pytest.raises(DippError, match=r"shard-00000[01]\.parquet"):
+        with refused(f"shard-00000{int(harm == 'missing')}.parquet"):
             dipp.load(target, two_releases).labels()
 
 

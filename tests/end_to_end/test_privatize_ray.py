@@ -18,6 +18,7 @@ from helpers.datasets import SHARD_SIZE, Publications, check_release, require_sa
 from helpers.held_store import HeldStore
 from helpers.paths import ROOT
 from helpers.processes import children
+from helpers.refusals import refused
 from ray.cluster_utils import Cluster
 
 from dipp.data import privatize as running
@@ -25,7 +26,6 @@ from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Engine, Local, Ray
 from dipp.data.privatize import privatize
 from dipp.data.store import Store
-from dipp.errors import DippError
 from dipp.planning.presets import DIFFC
 
 pytestmark = [
@@ -130,5 +130,5 @@ def test_ray_and_this_process_write_equal_shards(cluster: Any, light_model: Path
     content = source.read_bytes()
     source.write_bytes(content[:100] + bytes(200) + content[300:])
     engine, strict = Ray(address=cluster.address), Conduct(strict=True)
-    with pytest.raises(DippError, match="src"):
+    with refused("src", "s.parquet row 0"):
         privatize(str(source), tmp_path / "three", codec, str(light_model), engine, choices, strict)
