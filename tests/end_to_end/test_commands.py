@@ -288,7 +288,7 @@ def encoding(
         (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
         (encoding("--epsilon", "4", model="{out}"), "model"),
         (encoding("--epsilon", "4", to="{pictures}/0.png"), "output: must not be one of the pictures, got 0.png"),
-        (encoding("{pictures}/0.png", "--epsilon", "4"), "images: 0.png is given twice"),
+        (encoding("{pictures}/0.png", "--epsilon", "4"), "images: name 0.png"),
         (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
         (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
         (("info", "{pictures}/0.png"), ""),
@@ -318,7 +318,7 @@ def test_a_picture_is_not_encoded_under_two_names(
     arguments = encoding(str(other), "--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model))
     code, _, err = run(*arguments)
     assert code == 1
-    assert "images: other.png is given twice" in err
+    assert "images: name other.png" in err
     assert not made.exists()
 
 

@@ -14,6 +14,7 @@ import pytest
 from helpers.commands import Command
 from helpers.latent import SCHEDULERS, save
 from helpers.questions import CODING, question, questions_plan
+from helpers.refusals import refused
 from PIL import Image
 
 import dipp
@@ -171,7 +172,7 @@ def test_a_picture_too_large_with_its_padding_is_refused_before_it_is_charged(
     codec = codec_of(denoiser, "questions")
     monkeypatch.setattr(latent, "MAX_PICTURE", 4 * 40)
     assert codec.encode(np.zeros((1, 40, 3), np.uint8), odometer=False).geometry(0).width == 40
-    with pytest.raises(DippError, match="1×41 is 4×44 in whole latents"):
+    with refused("image", "1×41", "4×44"):
         codec.encode([np.zeros((1, 41, 3), np.uint8)])
     assert not odometer.exists()
 
@@ -218,14 +219,15 @@ def test_no_region_is_painted_or_asked(folder: Path) -> None:
 def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: LatentDenoiser) -> None:
     codec = codec_of(denoiser, "questions")
     archive = codec.encode(pictures()[:1], odometer=False)
-    for change, error, said in (
-        ({"latents": Latents(2, 3, 2)}, InconsistentError, "latents: those of the file"),
-        ({"prompt": "a cat"}, DippError, "no text encoder"),
-    ):
+    changes: list[tuple[dict[str, Any], type[DippError]]] = [
+        ({"latents": Latents(2, 3, 2)}, InconsistentError),
+        ({"prompt": "a cat"}, DippError),
+    ]
+    for change, error in changes:
         release: Release = dataclasses.replace(archive.release, **change)
         other = Archive.build(release, [archive.geometry(0)], [archive.image_indices(0)])
         assert Archive.from_bytes(other.to_bytes()).release == release
-        with pytest.raises(error, match=said):
+        with refused(next(iter(change)), kind=error):
             codec.decode(other)
     with pytest.raises(DippError, match="belongs to latent models alone"):
         dataclasses.replace(archive.release, latents=None, prompt="a cat")

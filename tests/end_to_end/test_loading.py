@@ -468,7 +468,7 @@ def test_a_single_file_says_that_it_leaves_labels_out(kind: str, model: Path, tm
     asked = ("--model", model, "--epsilon", 64, "--workers", 1)
     _, said, _ = run("privatize", source, tmp_path / "a.dipp", *asked, "--window", "full")
     assert "window       stored values of 0 are black, 65535 white" in said
-    assert "labels       left out: a single .dipp file has no place for them" in said
+    assert "labels       left out" in said
     _, said, _ = run("privatize", source, tmp_path / "b.dipp", *asked, "--drop-labels")
     assert "left out" not in said
     _, said, _ = run("privatize", source, tmp_path / "c.dipp", *asked, "--json")

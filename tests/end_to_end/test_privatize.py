@@ -338,9 +338,9 @@ def test_a_release_is_refused_as_a_source(model: Path, tmp_path: Path, run: Comm
         privatize(str(source), made, tiny_codec(model), str(model), Local(1), Choices())
         code, _, err = run("privatize", made, tmp_path / "again", *options(model))
         assert code == 1
-        assert (
-            err.splitlines()[-1] == f"dipp: src: {made.name} is a release already; `dipp decode` makes pictures of it"
-        )
+        assert err.splitlines()[-1].startswith("dipp: src: ")
+        assert made.name in err
+        assert "`dipp decode`" in err
         assert not (tmp_path / "again").exists()
 
 

@@ -135,7 +135,7 @@ def test_jpeg_in_dicom_is_compressed_with_loss() -> None:
 @pytest.mark.parametrize(
     ("tags", "why"),
     [
-        ({"NumberOfFrames": "2"}, "single"),
+        ({"NumberOfFrames": "2"}, "frames"),
         ({"HighBit": 6}, "lowest"),
         ({"Rows": 9999}, "file"),
     ],
