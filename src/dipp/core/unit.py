@@ -129,7 +129,7 @@ class Unit(ABC):
         return min(geometries, key=self._rank, default=None)
 
     def largest(self, geometries: Iterable[Geometry]) -> Geometry | None:
-        """Return the geometry with the most units, whose whole picture has the largest ε; None if there are none."""
+        """Return the geometry with the most units, whose whole picture has the largest ε; None without any."""
         return max(geometries, key=self._rank, default=None)
 
     def _rank(self, geometry: Geometry) -> tuple[int, int, Geometry]:

@@ -77,7 +77,7 @@ def class_names(schema: Any, column: str) -> tuple[str, ...]:
         column: Name of the column.
 
     Returns:
-        The names; empty if there are none.
+        The names; empty without any.
     """
     try:
         return next(_class_names(json.loads(schema.metadata[b"huggingface"])["info"]["features"][column]), ())

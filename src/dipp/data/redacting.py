@@ -229,7 +229,7 @@ class Redacting(Purpose):
             yield column.of(f"{name} of {source.name(position)}", cell, size, kinds)
 
     def left_visible(self, skipped: Iterable[int]) -> str:
-        """Return in words which regions of the released pictures `--kinds` leaves visible; empty if there are none.
+        """Return in words which regions of the released pictures `--kinds` leaves visible; empty without any.
 
         Args:
             skipped: Positions of pictures that were not released.

@@ -278,7 +278,7 @@ def files_of(place: str, suffix: str) -> list[Path]:
         suffix: The suffix, with its dot.
 
     Returns:
-        Paths in the order of names, without hidden files; empty if there are none.
+        Paths in the order of names, without hidden files; empty without any.
     """
     path = Path(place)
     if path.is_dir():

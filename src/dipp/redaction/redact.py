@@ -304,7 +304,7 @@ class Redactor:
 
 
 def left_visible(kinds: Mapping[str, int]) -> str:
-    """Return in words how many regions of each kind `--kinds` leaves visible; empty if there are none."""
+    """Return in words how many regions of each kind `--kinds` leaves visible; empty without any."""
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()) if count)
     return f"not hidden, by --kinds: {counts}" if counts else ""
 

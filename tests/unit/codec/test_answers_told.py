@@ -106,3 +106,19 @@ def test_answers_follow_residuals_as_closely_as_they_say() -> None:
     correlation = agreement / residual.square().mean().sqrt()
     assert answers[touched].abs().mean().item() == pytest.approx(correlation.item(), rel=0.02)
     assert torch.equal(answers != 0, touched)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_predictions_that_are_not_finite_count_as_zero(
+    wide: Denoiser, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    """The states are those of a network that predicts 0, so nothing about a transcript can make an encoding fail."""
+    plan, geometry = sensing_plan(groups=2, steps=6), Geometry(*SIZE, 3)
+    indices = [np.zeros((1, count), np.int64) for count in plan.chunk_counts(geometry)]
+    states = []
+    for predicted in (value, 0.0):
+        answer = np.full((1, 3, *SIZE), predicted, np.float32)
+        monkeypatch.setattr(type(wide), "predict", lambda *_, answer=answer: answer.copy())
+        states.append(Chain(plan, wide, SEED, geometry).run([0], lambda layout, _: indices[layout.number])[0])
+    assert np.isfinite(states[0]).all()
+    np.testing.assert_array_equal(*states)

@@ -104,7 +104,7 @@ class Declarations:
     count: int | None = None
     """Required number of frames; None if the file does not state it."""
     everywhere: Declared | None = None
-    """Regions of every picture; None if there are none."""
+    """Regions of every picture; None without any."""
 
     def add(self, other: Declarations) -> Declarations:
         """Return these declarations together with others, added in place; raise if both are about one picture."""
