@@ -19,6 +19,7 @@ from dipp.audit import suite
 from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import declared_size
 from dipp.core.beacon import Beacon
+from dipp.core.geometry import Geometry
 from dipp.planning import presets
 from dipp.planning.planner import Sizes
 from dipp.privacy.certificate import Certificate
@@ -252,6 +253,20 @@ def test_plan_prints_json(model: Path, tmp_path: Path, run: Command) -> None:
     assert 0 < found["expected"]["bpp"] <= 1.01
     assert all(step["tilt"] > 0 and step["snr_gain"] > 0 for step in found["steps"])
     assert "plan.png" in err
+
+
+def test_plan_takes_the_size_of_the_picture(model: Path, run: Command) -> None:
+    arguments = ("plan", "--model", model, "--epsilon", 4, "--json", "--picture")
+    shown = json.loads(run(*arguments, "8x6")[1])
+    expected = dipp.Codec.from_pretrained(model, epsilon=4, size=(6, 8))
+    assert (
+        shown["certificate"]
+        == Certificate.of(expected.plan, expected.denoiser.geometry_of(Geometry(6, 8, 3))).to_dict()
+    )
+    code, _, err = run(*arguments, "8")
+    assert code == 1
+    assert "picture" in err
+    assert "WIDTHxHEIGHT" in err
 
 
 def test_plan_draws_the_frontier(model: Path, tmp_path: Path, run: Command) -> None:

@@ -200,7 +200,7 @@ class OdometerOptions:
         from dipp.odometer import Meter
 
         if self.odometer:
-            size = None if self.odometer_size is None else parse_size(self.odometer_size)
+            size = None if self.odometer_size is None else parse_size(self.odometer_size, "odometer_size")
             return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin, size=size)
         if (self.odometer_limit, self.odometer_size) != (None, None) or self.odometer_names or self.odometer_begin:
             raise DippError(

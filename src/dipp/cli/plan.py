@@ -22,16 +22,23 @@ if TYPE_CHECKING:
 
 def plan(
     options: PlanOptions,
+    picture: Annotated[
+        str | None,
+        typer.Option(help="WIDTHxHEIGHT of the picture in pixels.", show_default="the denoiser's own size"),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="PNG file for a plot of the frontier.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the plan for a budget and, with --plot, the frontier of quality against bits."""
     from dipp.codec.options import planned
+    from dipp.core.units import parse_size
 
     if plot is not None:
         require_drawing("plot", plot, overwrite=overwrite)
-    denoiser, planner, budget, point = planned(device="cpu", **given(options))
+    width_height = None if picture is None else parse_size(picture, "picture")
+    size = None if width_height is None else width_height[::-1]
+    denoiser, planner, budget, point = planned(device="cpu", size=size, **given(options))
     if as_json:
         typer.echo(json.dumps(_facts(planner, point, budget, denoiser.latents), indent=2, ensure_ascii=False))
     else:

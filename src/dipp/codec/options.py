@@ -183,7 +183,7 @@ def object_size(given: tuple[int, int] | str | None) -> Size | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return units.parse_size(given)
+        return units.parse_size(given, "hide")
     if not (isinstance(given, tuple) and len(given) == 2 and all(map(is_whole, given))):
         raise DippError("hide", f'must be (width, height) in pixels, or "64x64", got {given!r:.40}')
     return int(given[0]), int(given[1])

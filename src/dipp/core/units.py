@@ -313,13 +313,17 @@ def parse(text: str) -> Unit:
     return Cells(int(text)) if int(text) > 1 else Pixel()
 
 
-def parse_size(text: str) -> Size:
+def parse_size(text: str, argument: str = "size") -> Size:
     """Return the width and height in pixels of a text WIDTHxHEIGHT, such as "64x48".
+
+    Args:
+        text: The text.
+        argument: Name of the argument that it was given as, for the error.
 
     Raises:
         DippError: The text has another form.
 
     """
     if not (match := re.fullmatch(r"([1-9]\d{0,8})[x×]([1-9]\d{0,8})", text, re.ASCII)):
-        raise DippError("size", f"must be WIDTHxHEIGHT in pixels, such as 64x64, got {text:.40}")
+        raise DippError(argument, f"must be WIDTHxHEIGHT in pixels, such as 64x64, got {text:.40}")
     return int(match[1]), int(match[2])

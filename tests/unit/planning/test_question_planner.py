@@ -14,6 +14,7 @@ from dipp.core.units import Cells, Picture, Pixel
 from dipp.models import embedded
 from dipp.models.books import Books
 from dipp.planning import verification
+from dipp.planning.presets import PREFERENCE, HidingPlanner
 from dipp.planning.questions import QuestionPlanner, Row, table, units_of
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
@@ -64,6 +65,19 @@ def test_a_pixel_is_hidden_by_pixels_and_a_picture_by_the_picture() -> None:
     assert planned(device="cpu", epsilon=8.0, hide=(640, 480), size=(480, 640)).point.plan.unit == Picture()
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_pixels_hide_an_object_only_where_they_clearly_show_more(epsilon: float) -> None:
+    for side in (2, 4, 12):
+        result = planned(device="cpu", epsilon=epsilon, hide=(side, side), size=(480, 640))
+        assert isinstance(result.planner, HidingPlanner)
+        assert result.budget is not None
+        larger = result.planner.larger.choose(result.budget)
+        if result.point.plan.unit == Pixel():
+            assert result.point.psnr > larger.psnr + PREFERENCE
+        else:
+            assert result.point == larger
+
+
 @pytest.mark.slow
 def test_a_larger_budget_never_has_a_smaller_expected_psnr(books: Books) -> None:
     for unit in units_of(books):
@@ -91,7 +105,7 @@ def test_plans_keep_a_rate(books: Books) -> None:
         ({"unit": "cell"}, ("unit", "square cells")),
         ({"unit": 2.5}, ("unit", "2.5")),
         ({"hide": (64,)}, ("hide", "(width, height)")),
-        ({"hide": "64"}, ("size", "WIDTHxHEIGHT")),
+        ({"hide": "64"}, ("hide", "WIDTHxHEIGHT")),
         ({"hide": (0, 5)}, ("window", "0×5")),
         ({"hide": (1 << 32, 1)}, ("window", "4294967295")),
         ({"hide": (8, 8), "unit": 8}, ("unit, hide",)),
