@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.commands import Command
 from helpers.opened import order_of_events
+from helpers.refusals import printed
 from PIL import Image
 
 import dipp
@@ -224,7 +225,7 @@ def test_a_beacon_is_mixed_in_and_shown(model: Path, pictures: Path, tmp_path: P
     for wrong in ("4242", "x:00", "1:00"):
         code, _, err = run(*common[:-1], wrong)
         assert code == 1
-        assert err.startswith("dipp: beacon: ")
+        assert err.startswith(printed("beacon"))
 
 
 def test_diffc_prints_no_certificate(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -289,35 +290,34 @@ def encoding(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    ("arguments", "error"),
     [
-        (encoding(), "budget"),
-        (encoding("--epsilon", "-1"), "epsilon"),
-        (encoding("--epsilon", "1e-9"), "budget"),
-        (encoding("--epsilon", "4", "--rho", "1"), "budget"),
-        (encoding("--epsilon", "4", "--preset", "x"), "preset"),
-        (encoding("--delta", "1e-6", "--preset", "diffc"), "preset: diffc has no certificate"),
-        (encoding("--epsilon", "4", "--seed", "x"), "seed"),
-        (encoding("--epsilon", "4", image="{pictures}/none.png"), "none.png"),
-        (encoding("--epsilon", "4", image="{model}/model_index.json"), "model_index.json"),
-        (encoding("--epsilon", "4", to="{out}/no/a.dipp"), "output"),
-        (encoding("--epsilon", "4", model="{out}"), "model"),
-        (encoding("--epsilon", "4", to="{pictures}/0.png"), "output: must not be one of the pictures, got 0.png"),
-        (encoding("{pictures}/0.png", "--epsilon", "4"), "images: name 0.png"),
-        (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ""),
-        (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ""),
-        (("info", "{pictures}/0.png"), ""),
+        (encoding(), ("budget",)),
+        (encoding("--epsilon", "-1"), ("epsilon",)),
+        (encoding("--epsilon", "1e-9"), ("budget",)),
+        (encoding("--epsilon", "4", "--rho", "1"), ("budget",)),
+        (encoding("--epsilon", "4", "--preset", "x"), ("preset",)),
+        (encoding("--delta", "1e-6", "--preset", "diffc"), ("preset", "diffc has no certificate")),
+        (encoding("--epsilon", "4", "--seed", "x"), ("seed",)),
+        (encoding("--epsilon", "4", image="{pictures}/none.png"), ("none.png",)),
+        (encoding("--epsilon", "4", image="{model}/model_index.json"), ("model_index.json",)),
+        (encoding("--epsilon", "4", to="{out}/no/a.dipp"), ("output",)),
+        (encoding("--epsilon", "4", model="{out}"), ("model",)),
+        (encoding("--epsilon", "4", to="{pictures}/0.png"), ("output", "must not be one of the pictures, got 0.png")),
+        (encoding("{pictures}/0.png", "--epsilon", "4"), ("images", "name 0.png")),
+        (("decode", "{pictures}/0.png", "-o", "{out}/b", "--model", "{model}"), ()),
+        (("decode", "{out}/none.dipp", "-o", "{out}/b", "--model", "{model}"), ()),
+        (("info", "{pictures}/0.png"), ()),
     ],
 )
 def test_bad_input(
-    arguments: tuple[str, ...], word: str, model: Path, pictures: Path, tmp_path: Path, run: Command
+    arguments: tuple[str, ...], error: tuple[str, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     """Bad input ends in one line and exit code 1, and leaves no half-written file."""
     places = {"model": model, "pictures": pictures, "out": tmp_path}
     code, _, err = run(*(argument.format(**places) for argument in arguments))
     assert code == 1
-    last = err.strip().splitlines()[-1]
-    assert last.startswith(f"dipp: {word}")
+    assert err.strip().splitlines()[-1].startswith(printed(*error) if error else "dipp: ")
     assert not list(tmp_path.iterdir())
 
 
@@ -333,7 +333,7 @@ def test_a_picture_is_not_encoded_under_two_names(
     arguments = encoding(str(other), "--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model))
     code, _, err = run(*arguments)
     assert code == 1
-    assert "images: name other.png" in err
+    assert printed("images", "name other.png") in err
     assert not made.exists()
 
 
@@ -353,7 +353,7 @@ def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_pat
     ):
         code, _, err = run(*arguments)
         assert code == 1
-        assert err.strip().splitlines()[-1].startswith(f"dipp: {word}")
+        assert err.strip().splitlines()[-1].startswith(printed(word))
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.dipp", "folder.png"]
 
 
@@ -369,7 +369,7 @@ def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path
     (target / "00001.png").write_text("of another")
     code, _, err = run(*decoding)
     assert code == 1
-    assert f"dipp: output: {target} holds 00001.png of another decoding" in err
+    assert printed("output", f"{target} holds 00001.png of another decoding") in err
     assert (target / "00001.png").read_text() == "of another"
 
 

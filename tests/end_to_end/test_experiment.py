@@ -19,7 +19,7 @@ import torch
 from helpers.commands import Command
 from helpers.datasets import save_cifar
 from helpers.paths import ROOT
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 from matplotlib.figure import Figure
 
 import dipp
@@ -483,7 +483,7 @@ def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
     ):
         code, _, err = command(*arguments)
         assert code == 1
-        assert err.startswith(f"dipp: {argument}")
+        assert err.startswith(printed(argument))
         assert err.count("\n") == 1
 
 

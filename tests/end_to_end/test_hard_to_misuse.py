@@ -13,6 +13,7 @@ import pytest
 from helpers.commands import Command
 from helpers.datasets import save_model
 from helpers.questions import question, questions_plan
+from helpers.refusals import printed
 from PIL import Image
 from rich.console import Console
 
@@ -51,7 +52,7 @@ def test_an_archive_is_replaced_only_if_told(made: Path, model: Path, pictures: 
     again = ("encode", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)
     code, out, err = run(*again)
     assert (code, out) == (1, "")
-    assert err.startswith(f"dipp: output: exists already: {made}")
+    assert err.startswith(printed("output", f"exists already: {made}"))
     assert "--overwrite" in err
     assert made.read_bytes() == before
     assert run(*again, "--overwrite")[0] == 0
@@ -68,7 +69,7 @@ def test_pictures_are_replaced_only_if_told(name: str, made: Path, model: Path, 
     picture.write_bytes(before + b"mine")
     code, out, err = run(*command)
     assert (code, out) == (1, "")
-    assert err.startswith("dipp: output: ")
+    assert err.startswith(printed("output"))
     assert "--overwrite" in err
     assert picture.read_bytes() == before + b"mine"
     assert run(*command, "--overwrite")[0] == 0
@@ -99,7 +100,7 @@ def test_a_name_that_cannot_be_meant_makes_no_folder(
 ) -> None:
     code, _, err = run("decode", made, "-o", tmp_path / name, "--model", model)
     assert code == 1
-    assert err.startswith("dipp: output: must be a folder, or end in .png, .jpg")
+    assert err.startswith(printed("output", "must be a folder, or end in .png, .jpg"))
     assert not (tmp_path / name).exists()
 
 
@@ -107,7 +108,7 @@ def test_many_pictures_do_not_go_into_one(model: Path, pictures: Path, tmp_path:
     made = tmp_path / "two.dipp"
     assert run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)[0] == 0
     code, _, err = run("decode", made, "-o", tmp_path / "a.jpg", "--model", model)
-    assert (code, err) == (1, "dipp: output: must be a folder for 2 pictures, got a.jpg\n")
+    assert (code, err) == (1, printed("output", "must be a folder for 2 pictures, got a.jpg") + "\n")
     assert not (tmp_path / "a.jpg").exists()
     assert run("decode", made, "-o", tmp_path / "out", "--model", model)[1].startswith("2 pictures written")
 
@@ -116,7 +117,7 @@ def test_an_archive_does_not_have_the_name_of_a_picture(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     code, _, err = run("encode", pictures / "0.png", "-o", tmp_path / "a.png", "--model", model, "--epsilon", 2)
-    assert (code, err) == (1, "dipp: output: must be the name of an archive, got a.png; name it a.dipp\n")
+    assert (code, err) == (1, printed("output", "must be the name of an archive, got a.png", "name it a.dipp") + "\n")
     assert not list(tmp_path.iterdir())
 
 

@@ -161,7 +161,7 @@ def test_text_encoders_are_run_before_pictures_are_charged(
     assert isinstance(denoiser, LatentDenoiser)
     codec = codec_of(denoiser, "diffc")
     for release in (lambda: codec.encode(pictures()), lambda: encoding(codec, str(folders["sd1"]), Choices())):
-        with pytest.raises(DippError, match="which need transformers"):
+        with refused("model", "which need transformers"):
             release()
     assert not odometer.exists()
 
@@ -193,10 +193,10 @@ def test_pictures_that_are_grey_or_have_alpha(denoiser: LatentDenoiser) -> None:
 def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, unit: Any) -> None:
     """Neither by a codec, nor by a file that says so."""
     smaller = questions_plan(Cells(8), *ASKED.steps) if unit else Plan(CODING, ASKED.steps, unit=Cells(16))
-    with pytest.raises(DippError, match="whose VAE mixes all pixels"):
+    with refused("unit", "whose VAE mixes all pixels"):
         Codec(denoiser, smaller, table="00" * 32)
     release = codec_of(denoiser, "questions").release(bytes(16))
-    with pytest.raises(DippError, match="whose VAE mixes all pixels"):
+    with refused("unit", "whose VAE mixes all pixels"):
         dataclasses.replace(release, plan=smaller)
     honest = dataclasses.replace(release, plan=smaller, latents=None)
     content = Header(honest, np.zeros((0, 3), np.int64), honest.claim(None)).to_bytes()
@@ -204,15 +204,15 @@ def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, u
     count = content.index(bytes([1, 4, 32]))
     forged = bytearray(content[:field] + bytes([7, 3, 2, 4, 2]) + content[field:])
     forged[count] += 1
-    with pytest.raises(DippError, match="whose VAE mixes all pixels"):
+    with refused("unit", "whose VAE mixes all pixels"):
         Archive.from_bytes(bytes(forged) + checksum(bytes(forged)))
 
 
 def test_no_region_is_painted_or_asked(folder: Path) -> None:
     """Neither unit is certified through a VAE, and latents are no colours, whatever their number of channels."""
-    with pytest.raises(DippError, match="must be a denoiser of pixels"):
+    with refused("model", "must be a denoiser of pixels"):
         paint.fill(paint.PAINT, str(folder), "cpu")
-    with pytest.raises(DippError, match="must have words of 3 channels"):
+    with refused("model", "must have words of 3 channels"):
         answers.denoiser_of(paint.grey, str(folder), "cpu")
 
 
@@ -229,7 +229,7 @@ def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: Laten
         assert Archive.from_bytes(other.to_bytes()).release == release
         with refused(next(iter(change)), kind=error):
             codec.decode(other)
-    with pytest.raises(DippError, match="belongs to latent models alone"):
+    with refused("prompt", "belongs to latent models alone"):
         dataclasses.replace(archive.release, latents=None, prompt="a cat")
 
 

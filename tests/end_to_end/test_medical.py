@@ -33,7 +33,6 @@ from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns
 from dipp.data.store import Store
-from dipp.errors import DippError
 from dipp.training import public_pictures
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
@@ -58,7 +57,7 @@ def test_dicom_is_read_by_its_stored_values_and_the_caller_s_window() -> None:
     assert found.grey
     signed = dicom(SCAN.astype(np.int16) - 400)
     np.testing.assert_array_equal(pictures.read(signed, 1, Window(-300, 330))[..., 0], window.levels(SCAN))
-    with pytest.raises(DippError, match=r"more than eight bits; .* --window LOW:HIGH"):
+    with refused("image", "more than eight bits", remedy="--window LOW:HIGH"):
         pictures.read(dicom(SCAN))
 
 
@@ -106,7 +105,7 @@ def test_compressed_dicom_is_read_or_refused() -> None:
     made.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
     stream = io.BytesIO()
     pydicom.dcmwrite(stream, made)
-    with pytest.raises(DippError, match="deflated"):  # a few bytes could become any number of them
+    with refused("image", "deflated"):  # a few bytes could become any number of them
         pictures.read(stream.getvalue(), 1, Window(100, 730))
 
 
@@ -130,15 +129,13 @@ def test_no_pixel_decides_whether_a_picture_is_refused() -> None:
     ids=str,
 )
 def test_other_dicom_is_refused_in_one_line(tags: dict[str, Any], word: str) -> None:
-    with pytest.raises(DippError, match=r"^image: ") as error:
+    with refused("image", word):
         pictures.read(dicom(SCAN, **tags), 3, Window(0, 1000))
-    assert word in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_no_text_of_a_tag_is_in_the_reason() -> None:
     """A dataset gives the reasons of what it skips, and this tag may hold anything."""
-    with pytest.raises(DippError, match="grey, RGB and YBR") as error:
+    with refused("image", "grey, RGB and YBR") as error:
         pictures.read(dicom(SCAN, PhotometricInterpretation="DOE JANE"), 3, Window(0, 1000))
     assert "DOE" not in str(error.value)
 
@@ -269,7 +266,7 @@ def test_a_run_goes_on_with_its_own_window_alone(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         released(Killed(1), Window(0, 900))
-    with pytest.raises(DippError, match="an unfinished run with another window"):
+    with refused("dst", "an unfinished run with another window"):
         released(Local(1), Window(0, 901))
     assert released(Local(1), Window(0, 900)).facts["window"] == "0:900"
 

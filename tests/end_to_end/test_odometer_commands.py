@@ -14,7 +14,7 @@ from helpers.codecs import make_codec
 from helpers.commands import Command
 from helpers.datasets import save_folder, save_table, tiny_codec
 from helpers.geometry import of_pixels
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 from helpers.runs import charged_once
 from PIL import Image
 
@@ -129,7 +129,7 @@ def test_an_odometer_that_cannot_count_stops_the_release(
     (odometer / "odometer.sqlite").write_bytes(b"no database at all" * 99)
     code, out, err = run("encode", one, "-o", tmp_path / "a.dipp")
     assert code == 1
-    assert err.startswith("dipp: odometer: ")
+    assert err.startswith(printed("odometer"))
     assert not out
     assert not (tmp_path / "a.dipp").exists()
 
@@ -207,10 +207,10 @@ def test_a_limit_in_a_new_home_releases_nothing(codec: Codec, tmp_path: Path, ru
     (one,) = images(source, 1)
     code, out, err = run("encode", one, "-o", made, "--odometer-limit", 3)
     assert (code, out) == (1, "")
-    assert err.startswith("dipp: odometer-limit: needs an odometer")
+    assert err.startswith(printed("odometer-limit", "needs an odometer"))
     code, _, err = run("privatize", source, tmp_path / "release", "--odometer-limit", 3, "--epsilon", 2)
     assert code == 1
-    assert err.startswith("dipp: odometer-limit: needs an odometer")
+    assert err.startswith(printed("odometer-limit", "needs an odometer"))
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
     assert not odometer.exists()
     code, _, err = run(
@@ -262,7 +262,7 @@ def test_python_keeps_a_limit(codec: Codec, tmp_path: Path, odometer: Path) -> N
 def test_python_charges_before_it_reads_twice(codec: Codec, tmp_path: Path) -> None:
     """Pictures of an iterator are all charged before the first is encoded."""
     paths = images(tmp_path, 3)
-    with pytest.raises(DippError, match="image: "):
+    with refused("image"):
         codec.encode(iter([*paths, np.zeros((8, 8, 5), np.uint8)]))
     assert not Odometer.exists()
     codec.encode(iter(paths))
@@ -307,7 +307,7 @@ def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Comm
     for word, *arguments in (("add", "--add", 3), ("add", one, "--add", -1), ("delta", "--delta", 2)):
         code, _, err = run("odometer", *arguments)
         assert code == 1
-        assert err.startswith(f"dipp: {word}: ")
+        assert err.startswith(printed(word))
 
 
 # dipp privatize.

@@ -39,7 +39,7 @@ from helpers.datasets import (
 from helpers.opened import order_of_events
 from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 from helpers.runs import charged_once, start, wait_for
 from PIL import Image
 from rich.console import Console
@@ -64,7 +64,6 @@ from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
 from dipp.data.survey import Survey
 from dipp.data.tables import Tables
 from dipp.data.worker import Job
-from dipp.errors import DippError
 from dipp.format.header import release_to_bytes
 from dipp.models import embedded
 from dipp.odometer import Meter, Odometer
@@ -281,7 +280,7 @@ def test_strict_stops_before_anything_is_charged(
     target = tmp_path / name
     code, _, err = run("privatize", folder, target, *options(model, "--strict"))
     assert code == 1
-    assert err.strip().splitlines()[-1].startswith("dipp: src: has a bad picture, cat/")
+    assert err.strip().splitlines()[-1].startswith(printed("src", "has a bad picture, cat/"))
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
     assert not Odometer.open().count()
     for bad in ("zero", "cut", "text", "frames", "bomb"):
@@ -296,7 +295,7 @@ def test_strict_leaves_nothing_behind_without_an_odometer(
     target = tmp_path / "out"
     code, _, err = run("privatize", folder, target, *options(model, "--strict", "--no-odometer"))
     assert code == 1
-    assert err.strip().splitlines()[-1].startswith("dipp: src: has a bad picture, cat/")
+    assert err.strip().splitlines()[-1].startswith(printed("src", "has a bad picture, cat/"))
     assert not target.exists()
 
 
@@ -326,7 +325,7 @@ def test_a_source_without_good_pictures_is_not_released(name: str, model: Path, 
     code, out, err = run("privatize", source, tmp_path / name, *options(model))
     assert (code, out) == (1, "")
     assert "supported format" in err
-    assert err.splitlines()[-1].startswith("dipp: src: has no picture that can be used")
+    assert err.splitlines()[-1].startswith(printed("src", "has no picture that can be used"))
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
     Image.fromarray(pixels(1)[0]).save(source / "a.png")
     assert run("privatize", source, tmp_path / name, *options(model))[0] == 0
@@ -338,7 +337,7 @@ def test_a_release_is_refused_as_a_source(model: Path, tmp_path: Path, run: Comm
         privatize(str(source), made, tiny_codec(model), str(model), Local(1), Choices())
         code, _, err = run("privatize", made, tmp_path / "again", *options(model))
         assert code == 1
-        assert err.splitlines()[-1].startswith("dipp: src: ")
+        assert err.splitlines()[-1].startswith(printed("src"))
         assert made.name in err
         assert "`dipp decode`" in err
         assert not (tmp_path / "again").exists()
@@ -596,7 +595,7 @@ def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        with pytest.raises(DippError, match="safe"):
+        with refused("dst", "shard-000000.parquet", remedy="published shards are safe"):
             run(source)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -681,7 +680,7 @@ def test_bad_options_are_refused(
         (source / "dataset_dict.json").write_text('{"splits": ["x"]}')
     code, _, err = run("privatize", source, tmp_path / "out", *options(model, *arguments))
     assert code == 1
-    assert err.strip().splitlines()[-1].startswith(f"dipp: {word}")
+    assert err.strip().splitlines()[-1].startswith(printed(word))
     assert not (tmp_path / "out").exists()
 
 

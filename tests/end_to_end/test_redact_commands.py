@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.commands import Command
 from helpers.redaction import BOX, inside, opened, saved, scene
+from helpers.refusals import printed
 from PIL import Image
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -54,15 +55,17 @@ def test_a_picture_is_redacted_and_checked(run: Command) -> None:
     Path("out.jpg").write_bytes(content)
     code, _, err = run("check", "out.jpg")
     assert code == 1
-    assert "dipp: out.jpg: is not the file of its record" in err
+    assert printed("out.jpg", "is not the file of its record") in err
     code, _, err = run("check", "out.jpg.record.json")
     assert (code, err) == (
         1,
-        "dipp: out.jpg.record.json: is a record; name the picture first: dipp check PICTURE RECORD\n",
+        printed("out.jpg.record.json", "is a record", "name the picture first: dipp check PICTURE RECORD") + "\n",
     )
     code, _, err = run("check", "street.jpg")
     assert code == 1
-    assert err.startswith("dipp: street.jpg.record.json: does not exist; name the record of the picture: dipp check")
+    assert err.startswith(
+        printed("street.jpg.record.json", "does not exist", "name the record of the picture: dipp check")
+    )
 
 
 @pytest.mark.usefixtures("street")
@@ -119,30 +122,36 @@ def test_frames_of_a_track(run: Command, street: Path) -> None:
     assert not opened(Path("out/1.png").read_bytes())[inside(scene().shape)].any()
 
 
-ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
-    "no entry": (("lake.png",), "lake.png: has no entry among the regions; add what to hide, or pass --allow-none"),
-    "no regions": (("empty.png",), "empty.png: has an entry without regions; add what to hide, or pass --allow-none"),
-    "no such kind": (("street.jpg", "--kinds", "plate"), "street.jpg: has no regions of the kind plate"),
-    "no such fill": (("street.jpg", "--fill", "blur"), "fill: must be one of paint, grey, black, got blur"),
-    "no such margin": (("street.jpg", "--margin", "wide"), "margin: must be a number of pixels, or a percentage"),
-    "no such boxes": (("street.jpg", "--boxes", "both"), "boxes: must be raw or oriented, got both"),
+ERRORS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "no entry": (
+        ("lake.png",),
+        ("lake.png", "has no entry among the regions", "add what to hide, or pass --allow-none"),
+    ),
+    "no regions": (
+        ("empty.png",),
+        ("empty.png", "has an entry without regions", "add what to hide, or pass --allow-none"),
+    ),
+    "no such kind": (("street.jpg", "--kinds", "plate"), ("street.jpg", "has no regions of the kind plate")),
+    "no such fill": (("street.jpg", "--fill", "blur"), ("fill", "must be one of paint, grey, black, got blur")),
+    "no such margin": (("street.jpg", "--margin", "wide"), ("margin", "must be a number of pixels, or a percentage")),
+    "no such boxes": (("street.jpg", "--boxes", "both"), ("boxes", "must be raw or oriented, got both")),
     "no picture": (
         ("faces.json", "--allow-none"),
-        "faces.json: must be JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM",
+        ("faces.json", "must be JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM"),
     ),
-    "no file": (("none.jpg", "--allow-none"), "none.jpg: cannot be read"),
-    "a folder": ((".", "--allow-none"), "is a folder; give its pictures"),
+    "no file": (("none.jpg", "--allow-none"), ("none.jpg", "cannot be read")),
+    "a folder": ((".", "--allow-none"), (".", "is a folder", "give its pictures")),
 }
 
 
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.usefixtures("street")
 def test_errors_are_one_line_and_leave_nothing(name: str, run: Command) -> None:
-    arguments, why = ERRORS[name]
+    arguments, error = ERRORS[name]
     before = set(Path().iterdir())
     code, out, err = run("redact", *arguments, "-o", "out.jpg", "--regions", "faces.json")
     assert (code, out) == (1, "")
-    assert why in err
+    assert printed(*error) in err
     errors = [line for line in err.splitlines() if not line.startswith("dipp: regions: no picture matches")]
     assert len(errors) == 1
     assert set(Path().iterdir()) == before
@@ -154,7 +163,7 @@ def test_originals_are_never_overwritten(run: Command) -> None:
     for output in ("street.jpg", "."):
         code, _, err = run("redact", "street.jpg", "-o", output, "--regions", "faces.json", "--overwrite")
         assert code == 1
-        assert "output: must not be an original, got " in err
+        assert printed("output", "must not be an original, got ") in err
     assert Path("street.jpg").read_bytes() == original
 
 
@@ -212,5 +221,5 @@ def test_a_picture_that_does_not_fit_its_record_is_not_signed(run: Command) -> N
 @pytest.mark.usefixtures("street")
 def test_a_name_of_another_format_is_refused_before_the_picture_is_charged(run: Command) -> None:
     code, _, err = run("redact", "street.jpg", "-o", "out.png", "--regions", "faces.json", "--fill", "grey")
-    assert (code, err) == (1, "dipp: output: must end in .jpg for a JPEG file, got out.png\n")
+    assert (code, err) == (1, printed("output", "must end in .jpg for a JPEG file, got out.png") + "\n")
     assert not Path("out.png").exists()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Command
+from helpers.refusals import printed
 from PIL import Image
 
 import dipp
@@ -84,9 +85,9 @@ def test_an_honest_file_is_consistent(
     assert "these from its model and table" in out
     assert run("info", made, "--verify", "--calibration", model / "calibration.json", "--model", model)[0] == 0
     code, _, err = run("info", made, "--verify", "--calibration", model / "calibration.json")
-    assert (code, err) == (1, "dipp: calibration: belongs to no given model; name its model with --model\n")
+    assert (code, err) == (1, printed("calibration", "belongs to no given model", "name its model with --model") + "\n")
     code, _, err = run("info", made, "--model", model)
-    assert (code, err) == (1, "dipp: model, calibration: need --verify; add it\n")
+    assert (code, err) == (1, printed("model, calibration", "need --verify", "add it") + "\n")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_verify_refuses_a_smaller_stated_epsilon(
     code, out, err = run("info", forged, "--verify", *own)
     assert code == 1
     assert not out
-    assert err.startswith("dipp: plan: ")
+    assert err.startswith(printed("plan"))
     assert err.endswith("; do not trust the file\n")
     assert err.count("\n") == 1
 
@@ -135,7 +136,7 @@ def test_verify_refuses_another_alpha(pictures: Path, tmp_path: Path, run: Comma
     assert after < before / 5
     code, _, err = run("info", forged, "--verify")
     assert code == 1
-    assert err.startswith("dipp: plan: ")
+    assert err.startswith(printed("plan"))
     assert "α = 1/10" in err
 
 
@@ -159,7 +160,7 @@ def test_verify_refuses_another_code(pictures: Path, tmp_path: Path, run: Comman
     assert dipp.open(forged).certificate.epsilon < 0.51 * source.certificate.epsilon
     code, _, err = run("info", forged, "--verify")
     assert code == 1
-    assert err.startswith("dipp: indices: are too often small for the flat code")
+    assert err.startswith(printed("indices", "are too often small for the flat code"))
 
 
 def test_verify_refuses_another_code_in_a_dataset(pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -178,7 +179,7 @@ def test_verify_refuses_another_code_in_a_dataset(pictures: Path, tmp_path: Path
     assert run("info", target)[0] == 0
     code, _, err = run("info", target, "--verify")
     assert code == 1
-    assert err.startswith("dipp: indices: ")
+    assert err.startswith(printed("indices"))
 
 
 @pytest.mark.parametrize("preset", ["swift", "paper"])
@@ -195,7 +196,10 @@ def test_verify_refuses_channels_that_are_called_pixels(
     Archive.build(release, [Geometry(size.height, 3 * size.width, 1)], [source.image_indices(0)]).save(forged)
     assert dipp.open(forged).certificate.epsilon < source.certificate.epsilon / 2
     code, _, err = run("info", forged, "--verify", *own)
-    assert (code, err) == (1, "dipp: channels: are 1 in the file, and its model has 3; do not trust the file\n")
+    assert (code, err) == (
+        1,
+        printed("channels", "are 1 in the file, and its model has 3", "do not trust the file") + "\n",
+    )
 
 
 def test_verify_refuses_tilts_that_differ_from_step_to_step(pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -205,7 +209,7 @@ def test_verify_refuses_tilts_that_differ_from_step_to_step(pictures: Path, tmp_
     rewritten(made, forged, lambda step: {"tilt": step.tilt / 2 if step == last else step.tilt})
     code, _, err = run("info", forged, "--verify")
     assert code == 1
-    assert err.startswith("dipp: plan: has steps of different tilts")
+    assert err.startswith(printed("plan", "has steps of different tilts"))
 
 
 def test_verify_always_compares_with_the_model_that_ships(pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -284,7 +288,7 @@ def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path
     run("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4)
     code, _, err = run("info", made, "--verify", "--model", embedded.FOLDER)
     assert code == 1
-    assert err.startswith("dipp: model: ")
+    assert err.startswith(printed("model"))
     assert "--model" in err
     table = ErrorTable.of_model(model)
     residuals = table.residuals
@@ -293,11 +297,11 @@ def test_another_model_or_table_is_refused(model: Path, pictures: Path, tmp_path
     dataclasses.replace(table, residuals=other).save(tmp_path / "other.json")
     code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "other.json")
     assert code == 1
-    assert err.startswith("dipp: table: in the file names other residuals")
+    assert err.startswith(printed("table", "in the file names other residuals"))
     dataclasses.replace(table, residuals=None).save(tmp_path / "old.json")
     code, _, err = run("info", made, "--verify", "--model", model, "--calibration", tmp_path / "old.json")
     assert code == 1
-    assert err.startswith("dipp: calibration: has no residuals of sensing")
+    assert err.startswith(printed("calibration", "has no residuals of sensing"))
 
 
 def test_verify_compares_a_dataset_with_its_model(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -309,5 +313,5 @@ def test_verify_compares_a_dataset_with_its_model(model: Path, pictures: Path, t
     assert "these from its model and table" in out
     code, _, err = run("info", tmp_path / "release", "--verify", "--model", embedded.FOLDER)
     assert code == 1
-    assert err.startswith("dipp: model: ")
+    assert err.startswith(printed("model"))
     assert "--model" in err

@@ -32,3 +32,8 @@ def refused(
         assert "\n" not in str(error)
     finally:
         del caught, error  # whose traceback has this frame: what was open where it was raised would stay open
+
+
+def printed(argument: str | Path, problem: str = "", remedy: str = "") -> str:
+    """Return what a command prints for an error; without a problem, how that line begins."""
+    return f"dipp: {DippError(str(argument), problem, remedy)}"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.redaction import BOX, inside, opened, pair, saved, scene
+from helpers.refusals import refused
 from PIL import Image, PngImagePlugin
 
 import dipp
-from dipp.errors import DippError
 from dipp.redaction import png, tiff
 from dipp.redaction.raster import Raster
 from dipp.redaction.redact import Redacted
@@ -175,10 +175,10 @@ def test_a_scan_that_was_cut_is_refused_alike() -> None:
     errors = set()
     for pixels in pair():
         content = saved(pixels, "JPEG", quality=85)
-        with pytest.raises(DippError) as caught:
+        with refused("image", "it ends early") as caught:
             redacted(content[: len(content) * 3 // 4])
         errors.add(str(caught.value))
-    assert errors == {"image: is not a whole JPEG (it ends early); get it again"}
+    assert len(errors) == 1
 
 
 def chunks(content: bytes, pixels: Pixels) -> bytes:

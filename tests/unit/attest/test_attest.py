@@ -19,7 +19,7 @@ from helpers.archives import build, small_plan
 from helpers.codecs import pictures
 from helpers.commands import Command
 from helpers.datasets import save_table
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,7 +129,7 @@ def test_bad_keys_are_refused_in_one_line(kind: str, key: Path, made: Path, run:
         code, out, err = run(*arguments)
         assert code == 1
         assert not out
-        assert err.startswith("dipp: key: ")
+        assert err.startswith(printed("key"))
         assert len(err.strip().splitlines()) == 1
 
 
@@ -208,7 +208,7 @@ def test_signing_replaces_neither_the_release_nor_a_key(victim: str, made: Path,
     before = target.read_bytes()
     code, _, err = run("sign", made, "--key", key, "-o", target, "--overwrite")
     assert code == 1
-    assert err.startswith(f"dipp: output: {target} is ")
+    assert err.startswith(printed("output", f"{target} is "))
     assert target.read_bytes() == before
 
 
@@ -406,7 +406,7 @@ def test_missing_files_are_refused_in_one_line(made: Path, key: Path, tmp_path: 
     for date in ("tomorrow", "2001-01-01", "2100-13-01"):
         code, _, err = run("sign", made, "--key", key, "--expires", date)
         assert code == 1
-        assert err.startswith("dipp: expires: must be a date")
+        assert err.startswith(printed("expires", "must be a date"))
     del tmp_path
 
 

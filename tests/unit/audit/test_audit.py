@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.neighbours import neighbouring
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 from helpers.statistics import integer_weights
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -571,7 +571,7 @@ def test_the_command_refuses_bad_arguments(
     code, out, err = run(capsys, monkeypatch, *arguments)
     assert code == 1
     assert not out
-    assert err.startswith(f"dipp: {word}")
+    assert err.startswith(printed(word))
 
 
 def test_only_certified_presets_can_be_audited() -> None:

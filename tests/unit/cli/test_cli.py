@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.commands import Command
+from helpers.refusals import printed
 from PIL import Image
 
 HEAVY = ("torch", "numba", "diffusers", "scipy", "matplotlib", "triton")
@@ -77,7 +78,7 @@ def test_simulate_writes_a_plot_and_states_the_certificate(tmp_path: Path, run: 
 def test_bad_input_is_one_line(tmp_path: Path, arguments: tuple[str, str], word: str, run: Command) -> None:
     code, _, err = run("simulate", "--output", tmp_path / "out.png", "--samples", 1, *arguments)
     assert code == 1
-    assert err.startswith(f"dipp: {word}")
+    assert err.startswith(printed(word))
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

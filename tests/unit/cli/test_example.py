@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.commands import Command
 from helpers.paths import ROOT
+from helpers.refusals import printed
 from PIL import Image
 
 from dipp.cli import example
@@ -35,12 +36,12 @@ def test_it_is_found_where_a_wheel_has_it(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_others_are_refused_in_a_line(tmp_path: Path, run: Command) -> None:
     code, _, err = run("example", tmp_path / "dog.png")
-    assert (code, err) == (1, f"dipp: picture: must be one of {', '.join(NAMES)}, got dog.png\n")
+    assert (code, err) == (1, printed("picture", f"must be one of {', '.join(NAMES)}, got dog.png") + "\n")
 
 
 def test_nothing_is_replaced(tmp_path: Path, run: Command) -> None:
     (tmp_path / "cat.png").write_bytes(b"mine")
     code, _, err = run("example", tmp_path / "cat.png")
     assert code == 1
-    assert "picture: must not exist yet, got" in err
+    assert printed("picture", "must not exist yet, got") in err
     assert (tmp_path / "cat.png").read_bytes() == b"mine"

@@ -14,7 +14,7 @@ import pytest
 import torch
 from helpers.commands import Command
 from helpers.networks import SMALL, random_network, tiny_denoiser, weights_of
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 
 from dipp import models
 from dipp.models import photonet
@@ -109,5 +109,5 @@ def test_other_networks_and_networks_on_a_gpu_are_not_exported(tmp_path: Path, r
     with refused("model", "cuda", remedy="cpu"):
         export(replace(denoiser, device=torch.device("cuda")), tmp_path / "m.onnx")
     code, _, err = run("export", tmp_path, "-o", tmp_path / "m.txt")
-    assert (code, err) == (1, "dipp: output: must end in .onnx, got m.txt\n")
+    assert (code, err) == (1, printed("output", "must end in .onnx, got m.txt") + "\n")
     assert list(tmp_path.iterdir()) == [tmp_path / "model"]

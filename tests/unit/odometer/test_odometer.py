@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.commands import Command
-from helpers.refusals import refused
+from helpers.refusals import printed, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,8 +71,8 @@ def test_commands_that_only_read_make_no_odometer(
     for question in ((), ("a.png",), ("--json",), ("--add", "2"), ("a.png", "--add", "0")):
         code, out, err = run("odometer", *question)
         assert (code, out) == (1, "")
-        said = "add: " if "--add" in question else f"odometer: does not exist in {tmp_path / 'none'}; "
-        assert err.startswith(f"dipp: {said}")
+        error = ("add",) if "--add" in question else ("odometer", f"does not exist in {tmp_path / 'none'}; ")
+        assert err.startswith(printed(*error))
     assert not list(tmp_path.iterdir())
 
 
