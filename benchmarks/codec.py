@@ -3,7 +3,8 @@
     python benchmarks/codec.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/codec-cuda.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); without names, it is the denoiser that ships with dipp on tiles
-of the sample pictures. `--quick` takes two images, and leaves out the naive program. The rate is that of a run
+of the sample pictures. `--methods` and `--epsilons` choose presets and ε of a pixel: by default all at ε = 16.
+`--quick` takes two images, and leaves out the naive program. The rate is that of a run
 without clocks inside; the split comes from a second run that waits for the device at the bounds of each stage. "Naive"
 is what one writes first: diffusers' network on one image at a time, candidates as a matrix of floats for one chunk at a
 time, Gumbel noise in floats. It does the same work (as many steps, chunks and candidates) in the same run, on fewer
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import math
 import time
@@ -182,18 +184,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[EPSILON])
     parser.add_argument("--quick", action="store_true", help="two images, without the naive program")
     parser.add_argument("--bias", action="store_true", help="also measure the code's bias, on 256 images")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     inputs, device = Inputs.of(arguments), arguments.device
-    denoiser, table, budget = inputs.denoiser(device), inputs.costs(), Budget.pure(EPSILON)
+    denoiser, table = inputs.denoiser(device), inputs.costs()
     pixels = inputs.pixels(max(COUNTS[device], BIAS_COUNT))
     source, rows = provenance(arguments.device), []
-    for name, preset in METHODS.items():
+    for name, epsilon in itertools.product(arguments.methods, arguments.epsilons):
+        preset, budget = METHODS[name], Budget.pure(epsilon)
         plan = preset.planner(denoiser, table, budget).choose(budget).plan
         codec = Codec(denoiser, plan, budget)
-        row: dict[str, Any] = {"preset": name, "epsilon": EPSILON, "steps": len(plan.steps)}
+        row: dict[str, Any] = {"preset": name, "epsilon": epsilon, "steps": len(plan.steps)}
         row["index_bits"] = [step.index_bits for step in plan.steps]
         row |= rates(codec, list(repeated(pixels, QUICK_COUNT if arguments.quick else COUNTS[device])))
         if not (arguments.quick or plan.kind == SensingStep.kind):

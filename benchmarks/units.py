@@ -26,8 +26,10 @@ the mean over crops.
 it has not seen the training pictures that words are made from and questions are chosen on. Words are made by what
 `dipp words` runs, once for each grid of coarse pixels that a first question may have. The first test pictures are
 released. Rivals are denoised by the same network, from their answers interpolated to the picture's size, plainly or
-shortened to their expected power, whichever is best. The floor is the mean of training pictures. PSNR is that of the
-mean squared error over all pictures. `sharp` is planned for DDPM, by `benchmarks/results/ddpm-table.json`.
+shortened to their expected power, whichever is best. One rival more, `PrivUnitG, chained`, answers dipp's own
+questions in the place of words (`experiments/comparisons/chained.py`). The floor is the mean of training pictures.
+PSNR is that of the mean squared error over all pictures. `sharp` is planned for DDPM, by
+`benchmarks/results/ddpm-table.json`.
 
 *Time*: one photograph, resized to 768×512 and to 4000×3000, goes through the commands `dipp encode --unit 16
 --epsilon 8` and `dipp decode`, each in a process of its own with all that it loads. The first round, in which loops are
@@ -67,10 +69,11 @@ from dipp.models import embedded
 from dipp.models.books import Books
 from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import Evidence
-from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, step_of
+from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, plan_of, step_of
 from dipp.privacy.budget import Budget
 from dipp.training import public_pictures, recipes, words
 from dipp.training.asking import LABELS, Asking
+from experiments.comparisons import chained
 from experiments.comparisons import units as rivals
 
 HERE = Path(__file__).parent
@@ -250,6 +253,10 @@ class Cifar:
         asked = Books(known.books.books, [row.to_dict()], digest)  # type: ignore[union-attr]
         chosen: Denoiser = replace(known, books=asked)  # type: ignore[type-var]
         compared_here = compared(self.pixels, unit, epsilon, chosen, self.training.mean(0), **self.sharp)
+        plan = plan_of(row, unit, epsilon)
+        public, generator = self.training[: WORDED + TRIED], np.random.default_rng(0)
+        gaussian = chained.released(plan.steps, epsilon / row.draws, unit, known, public, self.pixels, generator)
+        compared_here["PSNR"]["PrivUnitG, chained"] = psnr(gaussian, self.pixels)
         expected = {"on training pictures": round(row.psnr, 2), "questions": [one._asdict() for one in row.recipes]}
         return {**compared_here, **expected}
 
