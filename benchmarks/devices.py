@@ -1,9 +1,11 @@
 """Whether files travel: archives made on the CPU and on CUDA, decoded on both, and how far the pixels are apart.
 
     python benchmarks/devices.py MODEL IMAGES.npz TABLE.json --out benchmarks/results/devices.json
+    python benchmarks/devices.py MODEL CIFAR --units --images 32 --out benchmarks/results/devices-units.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). A GPU is needed. Differences are in grey levels of 255, the
-largest over all images, of the noisy reconstruction and of the posterior mean at the final step.
+largest over all images, of the noisy reconstruction and of the posterior mean at the final step. With `--units`, they
+are those of the decoded pictures of units larger than a pixel, by the words of MODEL.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ from dipp.codec import Codec
 from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY
 from dipp.core.arrays import host
+from dipp.core.geometry import Geometry
 from dipp.core.signal import HALF
+from dipp.core.unit import Unit
+from dipp.core.units import Cells, Picture
+from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import PRESETS
+from dipp.planning.questions import QuestionPlanner
 from dipp.privacy.budget import Budget
 from experiments.comparisons.unclipped import UNCLIPPED
 
 IMAGES = 8
+UNITS: tuple[tuple[Unit, float], ...] = ((Cells(4), 4.0), (Cells(8), 32.0), (Cells(16), 32.0), (Picture(), 64.0))
 EPSILON = 16.0
 UNCERTIFIED_BPP = 0.3
 
@@ -36,12 +44,20 @@ def main() -> None:
     """Encode on each device, decode on both."""
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser)
+    parser.add_argument("--units", action="store_true", help="units larger than a pixel")
+    parser.add_argument("--images", dest="count", type=int, default=IMAGES)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     inputs = Inputs.of(arguments)
     denoisers = {device: inputs.denoiser(device) for device in ("cpu", "cuda")}
-    pixels, table = list(inputs.pixels(IMAGES)), inputs.costs()
-    source, rows = provenance("cuda"), []
+    pixels, source, rows = list(inputs.pixels(arguments.count)), provenance("cuda"), list[dict[str, Any]]()
+    source = {**source, "images": len(pixels)}
+    if arguments.units:
+        for unit, epsilon in UNITS:
+            rows += of_units(denoisers, pixels, unit, epsilon)
+            write(arguments.out, {**source, "rows": rows})
+        return
+    table = inputs.costs()
     for name, preset in {**PRESETS, "unclipped": UNCLIPPED["sharp"]}.items():
         budget = Budget.pure(EPSILON) if preset.certified else None
         plans = preset.planner(denoisers["cpu"], table, budget)
@@ -60,7 +76,22 @@ def main() -> None:
                 row[kind] = float(np.abs(one - two).max()) * HALF
             rows.append(row)
             print(json.dumps(row), flush=True)
-            write(arguments.out, {**source, "images": IMAGES, "rows": rows})
+            write(arguments.out, {**source, "rows": rows})
+
+
+def of_units(denoisers: dict[str, Denoiser], pixels: list[Any], unit: Unit, epsilon: float) -> list[dict[str, Any]]:
+    """Encode pictures with an ε for each unit on each device, decode on both, and return a row for each encoder."""
+    rows = []
+    for encoder, denoiser in denoisers.items():
+        assert denoiser.books is not None
+        plan = QuestionPlanner(denoiser.books, Geometry.of(pixels[0].shape), (unit,)).choose(Budget(epsilon, unit=unit))
+        codecs = {name: Codec(one, plan.plan, table=denoiser.books.digest) for name, one in denoisers.items()}
+        archive = codecs[encoder].encode(pixels, odometer=False)
+        one, two = (np.stack(list(codec.decode(archive))).astype(int) for codec in codecs.values())
+        row = {"unit": unit.short, "epsilon": epsilon, "encoded_on": encoder, "questions": len(plan.plan.steps)}
+        rows.append({**row, "pictures": int(np.abs(one - two).max())})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
 if __name__ == "__main__":
