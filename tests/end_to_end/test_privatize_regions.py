@@ -85,7 +85,8 @@ def test_a_folder_is_redacted(tmp_path: Path, run: Command) -> None:
         before, after = opened((source / name).read_bytes()), opened((target / PICTURES / name).read_bytes())
         mask = np.zeros(before.shape[:2], bool)
         mask[16:48, 32:80] = mask[56:80, 0:16] = True  # whole MCUs of a JPEG
-        assert (np.abs(before.astype(int) - after)[~mask].max() <= 1) or name.endswith(".jpg")
+        if not name.endswith(".jpg"):
+            assert np.abs(before.astype(int) - after)[~mask].max() <= 1
         assert not np.array_equal(before, after)
         alone = dipp.redact(source / name, regions=tmp_path / "r.json", fill="grey", odometer=False)
         assert (target / PICTURES / name).read_bytes() == alone.content

@@ -511,8 +511,9 @@ def test_a_plot_shows_losses_near_zero_at_its_lower_edge(tmp_path: Path, monkeyp
     drawn: list[float] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.extend(heights(self)))
     plot.draw([*points, suite.Observation("sharp", "black box", 1.0, 0.3)], tmp_path / "a.png")
-    edge = 1 / 1.5 / plot.EDGE
-    assert sorted(drawn) == pytest.approx([edge, edge, 0.3, 0.5])
+    low, high = 1 / 1.5, 1.5  # the ends of the line of claims
+    edge = low / plot.EDGE
+    assert sorted(drawn) == pytest.approx([edge, edge, 0.3, 0.5, low, high])
 
 
 def test_a_plot_names_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -540,8 +541,8 @@ def labels(figure: Figure) -> list[str]:
 
 
 def heights(figure: Figure) -> list[float]:
-    """Return the heights of all markers."""
-    lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "None"]
+    """Return the heights of all markers, and of both ends of the line of claims."""
+    lines = [line for axes in figure.axes for line in axes.get_lines()]
     return [float(height) for line in lines for height in np.asarray(line.get_ydata())]
 
 

@@ -192,7 +192,7 @@ def test_nearest_timesteps_and_grids_of_timesteps(linear: NoiseSchedule) -> None
         assert len(grid) <= calls
         assert grid[0] == t
         assert all(after < before for before, after in itertools.pairwise(grid))
-        assert grid[-1] == 0 or calls == 1
+        assert grid[-1] == (t if calls == 1 else 0)
     strides = np.diff([math.log(linear.snr(t)) for t in linear.grid(999, 20)])
     assert len(strides) == 19
     assert strides[0] > math.log(diffusion.LEAST_SNR / linear.snr(999))

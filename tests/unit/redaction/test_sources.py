@@ -103,8 +103,9 @@ def test_the_orientation_is_kept_and_pixels_stay_where_they_are(kind: str, orien
     if kind != "JPEG":
         mask = ~inside(scene().shape)
         np.testing.assert_array_equal(source.marked()[mask], scene()[mask])
-    with Image.open(io.BytesIO(made.content)) as image:
-        assert image.getexif().get(0x0112, 1) == orientation or kind == "TIFF"
+    if kind != "TIFF":  # whose tag Pillow removes when it opens the file
+        with Image.open(io.BytesIO(made.content)) as image:
+            assert image.getexif().get(0x0112, 1) == orientation
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])
