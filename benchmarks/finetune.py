@@ -15,6 +15,8 @@ is compared with. A fifth of each batch are pictures with Gaussian noise, so tha
 Words are made for each size of units on its own, on the device, from training pictures. Those for later questions
 follow the network: they are made again from what it misses, `REMADE` times.
 
+`--compile` lets PyTorch compile the network's training steps for the device.
+
 With `--checkpoint FILE`, training goes on where it was stopped: all but the pictures that are being asked is kept.
 """
 
@@ -72,12 +74,12 @@ MEAN = 0.997
 """Weight of the past in the mean of weights; less in the first steps."""
 KEPT_ERROR = 0.98
 """Weight of the past in the running mean of errors, by which losses are divided."""
-FIRST_WORDS = 4000
+FIRST_WORDS = 16000
 """Pictures that the words of first questions are made from."""
 REMADE = (0.0, 0.1, 0.4)
 """Shares of the time at which words of later questions are made: the first ones from the network as it was given."""
-RECENT = 30
-"""Groups whose missed blocks are kept, for words of later questions."""
+RECENT, VECTORS = 300, 1 << 16
+"""Groups whose missed blocks are kept, for words of later questions, and the most blocks that make them."""
 SAID, SAVED = 50, 1000
 """Steps between two lines about the progress, and between two checkpoints."""
 FIRST_STEPS = 20
@@ -201,6 +203,7 @@ class Asker:
         """Make the words of later questions again, from what predictions missed of late."""
         for (grid, name), contents in self.missed.items():
             vectors = torch.cat(list(contents))
+            vectors = vectors[torch.randperm(len(vectors), device=vectors.device)[:VECTORS]]
             for count in bits:
                 self.books[grid, name, count] = Words.of(vectors, count)
 
@@ -255,7 +258,14 @@ class Trainer:
     """A network, its mean and its optimiser, and the pictures that are being asked."""
 
     def __init__(
-        self, network: torch.nn.Module, schedule: NoiseSchedule, pixels: Tensor, batch: int, seed: int
+        self,
+        network: torch.nn.Module,
+        schedule: NoiseSchedule,
+        pixels: Tensor,
+        batch: int,
+        seed: int,
+        *,
+        compiled: bool = False,
     ) -> None:
         """Begin training.
 
@@ -265,9 +275,11 @@ class Trainer:
             pixels: Training pictures (N, C, H, W), as integers from 0 to 255, on the device.
             batch: Pictures of a step.
             seed: Of all that is drawn.
+            compiled: Whether the network's training steps are compiled.
         """
         self.device, self.pixels, self.schedule = pixels.device, pixels, schedule
         self.network = network.train()
+        self.called: Any = torch.compile(network) if compiled else network
         self.mean = copy.deepcopy(network).eval().requires_grad_(False)
         fused = self.device.type == "cuda"
         self.optimiser = torch.optim.AdamW(network.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.0, fused=fused)
@@ -336,7 +348,7 @@ class Trainer:
         alpha = self.alphas[torch.cat(times)].view(-1, 1, 1, 1)
         noisy = self.alphas[t].view(-1, 1, 1, 1)
         states = torch.cat([alpha.sqrt() * torch.cat(told), noisy.sqrt() * pictures + (1 - noisy).sqrt() * noise])
-        output, x_hat = self.predicted(self.network, states, torch.cat([*times, t]))
+        output, x_hat = self.predicted(self.called, states, torch.cat([*times, t]))
         parts = torch.split(x_hat[: -self.plain], self.size)
         losses = [self.weighed("noise", (output[-self.plain :] - noise).square().mean()) * self.plain]
         for group, part in zip(self.groups, parts, strict=True):
@@ -452,6 +464,7 @@ def main() -> None:
     parser.add_argument("--skip", type=int, default=0, help="training pictures that are left out: the first ones")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="compile the network's training steps")
     parser.add_argument("--checkpoint", type=Path)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
@@ -465,6 +478,7 @@ def main() -> None:
         torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous().to(device),
         arguments.batch,
         arguments.seed,
+        compiled=arguments.compile,
     )
     if arguments.checkpoint and arguments.checkpoint.exists():
         trainer.load(arguments.checkpoint)

@@ -91,10 +91,14 @@ CIFAR_CASES: tuple[tuple[Unit, float], ...] = (
     *((Cells(16), epsilon) for epsilon in (8.0, 16.0, 32.0)),
     *((Picture(), epsilon) for epsilon in (8.0, 16.0, 64.0, 128.0)),
 )
-WORDED, TRIED = 2000, 128
-"""Training pictures that words are made from, and others on which questions are tried: the first ones."""
-GRIDS = (4, 8, 16, 32)
-"""Sides of the coarse pictures that a first question may ask about."""
+WORDED = {4: 16000, 8: 8000, 16: 4000, 32: 2000}
+"""By the side of the coarse picture that a first question asks about: training pictures that words are made from, the
+first ones. A small coarse picture has few blocks, and a book needs many."""
+GRIDS = tuple(WORDED)
+MOST_WORDED, TRIED = max(WORDED.values()), 256
+"""Training pictures that words are made from, and others, after them, on which questions are tried."""
+ASKED = 2000
+"""Training pictures by which the rival of chained answers is fitted: the first ones."""
 DDPM_TABLE = HERE / "results/ddpm-table.json"
 TIMED = ((768, 512), (4000, 3000))
 TIMED_AS = ("--unit", "16", "--epsilon", "8")
@@ -233,7 +237,7 @@ class Cifar:
     def words(grid: int) -> Books:
         """Return words for first questions on a grid, and for the questions that follow."""
         self, side = Cifar.own, 4 * CIFAR_SIDE // grid
-        return Books(words.books(self.denoiser, self.training[:WORDED], print, sides=(side,)), [], "")
+        return Books(words.books(self.denoiser, self.training[: WORDED[grid]], print, sides=(side,)), [], "")
 
     @staticmethod
     def compared(case: tuple[Unit, float, dict[int, Books]]) -> dict[str, Any]:
@@ -245,7 +249,7 @@ class Cifar:
             grid = 4 * CIFAR_SIDE // side * shape[0]
             if grid <= CIFAR_SIDE and epsilon <= MOST * sum(split**2 for split in shape):
                 known = replace(self.denoiser, books=books[grid])
-                others = self.training[WORDED:]
+                others = self.training[MOST_WORDED:]
                 rows = recipes.tried(known, unit, side, epsilon, shape, others, coarse=others[..., 0].size)
                 found += [(row.psnr, row, known) for row in rows]
         _, row, known = max(found, key=lambda one: one[0])
@@ -254,7 +258,7 @@ class Cifar:
         chosen: Denoiser = replace(known, books=asked)  # type: ignore[type-var]
         compared_here = compared(self.pixels, unit, epsilon, chosen, self.training.mean(0), **self.sharp)
         plan = plan_of(row, unit, epsilon)
-        public, generator = self.training[: WORDED + TRIED], np.random.default_rng(0)
+        public, generator = self.training[:ASKED], np.random.default_rng(0)
         gaussian = chained.released(plan.steps, epsilon / row.draws, unit, known, public, self.pixels, generator)
         compared_here["PSNR"]["PrivUnitG, chained"] = psnr(gaussian, self.pixels)
         expected = {"on training pictures": round(row.psnr, 2), "questions": [one._asdict() for one in row.recipes]}
@@ -263,7 +267,7 @@ class Cifar:
 
 def compare_cifar(arguments: argparse.Namespace) -> None:
     """Compare all methods on CIFAR-10, in several processes."""
-    training = public_pictures.load(arguments.photographs, CIFAR_SIDE, WORDED + TRIED).pixels
+    training = public_pictures.load(arguments.photographs, CIFAR_SIDE, MOST_WORDED + TRIED).pixels
     pixels = np.stack(list(cifar.read(arguments.photographs / "test_batch")[0]))[: arguments.count]
     given = arguments.model, arguments.plain, arguments.device, training, pixels
     facts, rows = {**provenance(arguments.device), "pictures": len(pixels)}, list[dict[str, Any]]()
