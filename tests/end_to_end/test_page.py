@@ -604,7 +604,7 @@ def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
     page.fill("#hide", "0")  # which takes seconds
     page.click("#encode")
     give(page, "other.png", png(24, 24))
-    expect(page.locator("#error")).to_contain_text("One thing at a time")
+    expect(page.locator("#error")).to_contain_text("one thing at a time")
     assert page.locator("#cancel").is_visible()
     assert page.locator("#encode").is_disabled()
     expect(page.locator("#picked")).to_contain_text("cat: ")
@@ -641,7 +641,7 @@ def test_a_picture_that_is_slow_to_read_does_not_replace_a_later_one(page: Page)
     page.wait_for_function("() => globalThis.goOn")
     page.click("#encode")
     page.evaluate("globalThis.goOn()")
-    expect(page.locator("#error")).to_contain_text("One thing at a time")
+    expect(page.locator("#error")).to_contain_text("one thing at a time")
     expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
     assert page.inner_text("#picked") == "quick: 30×20 pixels."
     assert Archive.from_bytes(downloaded(page, "#download")).geometry(0).shape == (20, 30, 3)
@@ -658,7 +658,7 @@ def test_an_image_that_is_too_large_is_checked_and_not_decoded(page: Page, table
 
 
 def test_what_is_no_file_or_several_gets_one_sentence(page: Page) -> None:
-    for names, words in (([], "That was no file"), (["a.png", "b.png"], "One file at a time")):
+    for names, words in (([], "is not a file"), (["a.png", "b.png"], "must be one file")):
         page.evaluate(
             """(names) => {
                 const data = new DataTransfer();
@@ -681,11 +681,11 @@ def test_wrong_files_get_one_clear_sentence(page: Page, table: Any) -> None:
     wrong = {
         "text.png": (b"this is a text", "neither a picture"),
         "empty.png": (b"", "empty"),
-        "deep.png": (deep_png(), "16 bits a channel"),
+        "deep.png": (deep_png(), "16 bits per channel"),
         "png.dipp": (png(8, 8), "not a dipp archive"),
         "cut.dipp": (whole[:-9], "damaged or cut short"),
-        "newer.dipp": (whole[:4] + b"\x07" + whole[5:], "upgrade"),
-        "lying.dipp": (bytes(lying) + checksum(bytes(lying)), "do not trust the file"),
+        "newer.dipp": (whole[:4] + b"\x07" + whole[5:], "newer dipp"),
+        "lying.dipp": (bytes(lying) + checksum(bytes(lying)), "do not trust it"),
         "other.dipp": ((GOLDEN / "sensing-pairs.dipp").read_bytes(), "another denoiser"),
         "paper.dipp": ((GOLDEN / "coded-paper.dipp").read_bytes(), "dipp decode"),
     }
@@ -838,7 +838,7 @@ def test_a_picture_of_one_pixel(page: Page) -> None:
 
 def test_a_browser_without_a_camera_says_so(page: Page) -> None:
     page.click("#camera")
-    expect(page.locator("#error")).to_contain_text("There is no camera")
+    expect(page.locator("#error")).to_contain_text("The camera is missing")
 
 
 # What one pixel's ε means.

@@ -8,6 +8,7 @@ import { Spent } from "../src/page/spent";
 import { entryOf, gradeOf, measuredWords, type Table } from "../src/page/table";
 import { Certificate } from "../src/privacy/certificate";
 import { Ledger } from "../src/privacy/ledger";
+import { refused } from "./refusals";
 
 /** A certificate of one draw of ε = ln 2 for each unit. */
 function certificate(unit: Unit): Certificate {
@@ -40,15 +41,15 @@ test("pictures of more than eight bits are refused, and others are not", () => {
     head("\0\0\0\x1cftypavif", "\0".repeat(40), "\0\0\0\x10pixi\0\0\0\0", bits.length, ...bits, 255, 255);
   for (const fine of [png(1), png(8), avif(8, 8, 8), avif(8), head("\xff\xd8\xff\xe0"), head("GIF89a"), head("")])
     requireEightBits(fine);
-  assert.throws(() => requireEightBits(png(16)), /this picture has 16 bits a channel, and the page takes eight/);
-  assert.throws(() => requireEightBits(avif(10, 10, 10)), /this picture has 10 bits a channel/);
-  assert.throws(() => requireEightBits(avif(8, 8, 8, 12)), /this picture has 12 bits a channel/);
+  assert.throws(() => requireEightBits(png(16)), refused("the picture", "16 bits per channel", "dipp encode --window"));
+  assert.throws(() => requireEightBits(avif(10, 10, 10)), refused("the picture", "10 bits per channel"));
+  assert.throws(() => requireEightBits(avif(8, 8, 8, 12)), refused("the picture", "12 bits per channel"));
   const bare = (flags: number): Uint8Array => head("\0\0\0\x1cftypavif", "\0".repeat(40), "\0\0\0\x0cav1C", 0x81, 0, flags, 0);
   requireEightBits(bare(0x0c));
-  assert.throws(() => requireEightBits(bare(0x4c)), /this picture has 10 bits a channel/);
-  assert.throws(() => requireEightBits(bare(0x6c)), /this picture has 12 bits a channel/);
+  assert.throws(() => requireEightBits(bare(0x4c)), refused("the picture", "10 bits per channel"));
+  assert.throws(() => requireEightBits(bare(0x6c)), refused("the picture", "12 bits per channel"));
   for (const begin of ["II*\0", "MM\0*", "\xff\x0a", "\0\0\0\x0cJXL "])
-    assert.throws(() => requireEightBits(head(begin)), /a TIFF or a JPEG XL may have more/);
+    assert.throws(() => requireEightBits(head(begin)), refused("the picture", "TIFF or JPEG XL"));
 });
 
 test("every ε has a grade, and a bound belongs to the better one", () => {

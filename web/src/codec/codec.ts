@@ -5,7 +5,7 @@ import { rint } from "../core/exact";
 import type { Geometry, Size } from "../core/geometry";
 import { Archive } from "../format/archive";
 import type { Release } from "../format/header";
-import { DippError } from "../errors";
+import { DippError, FILE } from "../errors";
 import type { Denoiser } from "../models/denoiser";
 import { Answers } from "./answers";
 import { Chain, type Progress, type Walked } from "./chain";
@@ -61,13 +61,11 @@ export function encodeRegions(release: Release, picture: Picture, base: Uint8Arr
 export async function decode(archive: Archive, number: number, denoiser: Denoiser, progress: Progress): Promise<Walked & Size & { grey: boolean }> {
   const { release } = archive;
   if (release.model !== denoiser.identity) {
-    throw new DippError(
-      `this file was made with another denoiser (${release.model.slice(0, 12)}…); decode it with \`dipp decode --model\``,
-    );
+    throw new DippError(FILE, `was made with another denoiser (${release.model.slice(0, 12)}…)`, "use `dipp decode --model`");
   }
   requireWords(release, denoiser);
   const { plan, seed, channels } = release;
-  if (plan.unit.kind === "region") throw new DippError("these are answers about regions, which belong to a picture; use `dipp check`");
+  if (plan.unit.kind === "region") throw new DippError(FILE, "holds answers about regions, which belong to a redacted picture", "use `dipp check`");
   const { height, width, grey, indices } = archive.image(number);
   const geometry: Geometry = { height, width, channels };
   let at = 0;
@@ -82,7 +80,7 @@ export async function decode(archive: Archive, number: number, denoiser: Denoise
 /** Throw if a file that asks by words was made with other words than the denoiser has. */
 function requireWords({ plan, table }: Release, { books }: Denoiser): void {
   if (plan.kind === "questions" && table !== books?.digest) {
-    throw new DippError("this file was made with other words than this page has; decode it with `dipp decode --model`");
+    throw new DippError(FILE, "was made with other words than this page has", "use `dipp decode --model`");
   }
 }
 

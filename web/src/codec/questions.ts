@@ -58,9 +58,9 @@ export function candidatesOf(
     const flips = signs(seed, number, "question/flips", (first + count) * dims).subarray(first * dims);
     return { compared, meanings: compared.map((sign) => scale * sign), flips };
   }
-  if (!books) throw new DippError("words: the model of this page has none; decode the file with `dipp decode`");
+  if (!books) throw new DippError("words", "are missing in the model of this page, and the file was made with words", "use `dipp decode --model`");
   const book = books.book(familyOf(steps, number, turn, painted), step.indexBits);
-  if (book.words.length !== book.counts.length * dims) throw new DippError("words: those of the model have another number of channels");
+  if (book.words.length !== book.counts.length * dims) throw new DippError("words", "of the model are for another number of channels", "use `dipp decode --model`");
   return { compared: book.words, meanings: meansOf(book, weightsOf(step)), flips: undefined };
 }
 

@@ -28,7 +28,7 @@ export function askRegions(
   { seed, books, answer }: { seed: Uint8Array; books: Books | undefined; answer: Answer },
 ): { state: Float32Array; indices: Uint32Array } {
   const [step] = plan.steps;
-  if (step?.kind !== "questions" || plan.steps.length > 1 || !isRegions(plan.unit)) throw new DippError("regions: one question to them is needed");
+  if (step?.kind !== "questions" || plan.steps.length > 1 || !isRegions(plan.unit)) throw new DippError("plan", "must ask regions one question");
   const grid = gridOf(step, plan.unit, geometry);
   const [chunks] = blocksByRound(step.rounds, grid);
   const count = chunks!.offsets.length - 1;

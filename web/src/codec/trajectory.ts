@@ -13,7 +13,7 @@
 import { fsum } from "../core/exact";
 import type { Size } from "../core/geometry";
 import type { Plan } from "../core/plan";
-import { DippError } from "../errors";
+import { DippError, FILE } from "../errors";
 import type { Denoiser } from "../models/denoiser";
 import { answerSize } from "../models/evidence";
 import { averaged, interpolated, pixelCuts, squares } from "./grids";
@@ -27,7 +27,7 @@ export class Sensing {
     private readonly denoiser: Denoiser,
     private readonly size: Size,
   ) {
-    if (plan.kind !== "sensing") throw new DippError("this file takes steps along timesteps; decode it with `dipp decode`");
+    if (plan.kind !== "sensing") throw new DippError(FILE, "takes steps along timesteps, which this page cannot decode", "use `dipp decode`");
   }
 
   /** SNR after a number of steps: the exact sum of their gains. */

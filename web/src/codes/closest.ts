@@ -14,11 +14,11 @@ export const CLOSEST: Code = {
   alone: true,
 
   require(step) {
-    if (step.kind !== "questions") throw new DippError(`code: closest answers questions, and not steps of ${step.kind}`);
+    if (step.kind !== "questions") throw new DippError("code", `closest answers questions, and not steps of ${step.kind}`);
   },
 
   price(terms, touched, apart) {
-    if (!("heavy" in terms) || !apart) throw new DippError("closest: weights, and a draw for each block, are needed");
+    if (!("heavy" in terms) || !apart) throw new DippError("closest", "needs weights, and a draw for each block");
     requireWeights(terms);
     const { epsilon, rho } = priceOf(terms);
     return { epsilon: touched * epsilon, rho: touched * rho };

@@ -83,16 +83,17 @@ export const PAIRS: Code = {
     requirePixel(this, step, unit);
     if (step.chunkSize !== 1 || step.indexBits !== 1) {
       throw new DippError(
-        `pairs: chunks of one coordinate with an index of one bit are needed, got ${step.chunkSize} and ${step.indexBits}`,
+        "pairs",
+        `need chunks of one coordinate with an index of one bit, got ${step.chunkSize} and ${step.indexBits}`,
       );
     }
   },
 
   price(terms, touched, apart, change) {
     const far = moved(sensitivityOf(terms), change);
-    if (!apart && touched > 1) throw new DippError("pairs: each coordinate is a chunk of its own");
+    if (!apart && touched > 1) throw new DippError("pairs", "have each coordinate in a chunk of its own");
     if (!(far.largest * Math.LN2 * 2 ** -far.fractionBits <= MAX_TILT)) {
-      throw new DippError(`tilt: at most ${MAX_TILT} nats are possible for a pair`);
+      throw new DippError("tilt", `must be at most ${MAX_TILT} nats for pairs`);
     }
     const key = `${far.units} ${far.largest} ${far.fractionBits}`;
     const price = PRICES.get(key) ?? priced(far);

@@ -7,11 +7,11 @@ import type { Unit } from "../core/units";
 import { DippError } from "../errors";
 
 export function requirePixel(code: Code, step: Step, unit: Unit): void {
-  if (step.kind === "questions") throw new DippError(`code: questions need the code closest, got ${code.name}`);
-  if (unit.kind !== "pixel") throw new DippError(`unit: this code prices single pixels, got ${unit.short}`);
+  if (step.kind === "questions") throw new DippError("code", `must be closest for questions, got ${code.name}`);
+  if (unit.kind !== "pixel") throw new DippError("unit", `must be the pixel for this code, got ${unit.short}`);
 }
 
 export function sensitivityOf(terms: Terms): Sensitivity {
-  if ("heavy" in terms) throw new DippError("code: this code pays for a sensitivity, got weights");
+  if ("heavy" in terms) throw new DippError("terms", "must be a sensitivity for this code, got weights");
   return terms;
 }

@@ -57,10 +57,10 @@ export class Arithmetic {
     this.unit = level * 2 ** bits;
     this.levelOfOne = Math.trunc(this.unit);
     const digits = Math.trunc(largest * 2 ** bits);
-    const name = clip ? `tilt: ${clip.tilt}` : `snr_gain: ${gain}`;
-    if (!(digits >= 1 && this.levelOfOne >= 1)) throw new DippError(`${name} is too small to move any score`);
-    if (!(digits < MAX_LEVEL)) throw new DippError(`${name} is too large for one step`);
-    if (!(this.levelOfOne < MAX_SLOPE)) throw new DippError(`clip: a width of ${clip?.width} is too small`);
+    const [name, value] = clip ? ["tilt", clip.tilt] : ["snr_gain", gain];
+    if (!(digits >= 1 && this.levelOfOne >= 1)) throw new DippError(name, `is too small to move any score, got ${value}`, "take fewer, larger steps");
+    if (!(digits < MAX_LEVEL)) throw new DippError(name, `is too large for one step, got ${value}`, "split it into smaller ones");
+    if (!(this.levelOfOne < MAX_SLOPE)) throw new DippError("clip", `is too narrow, got ${clip?.width}`, "take a wider one");
     this.largestShift = clip ? digits : undefined;
     this.limit = clip ? Math.min(2 * this.levelOfOne, digits) : 2 * this.levelOfOne;
     this.sensitivity = 2 * (clip ? Math.min(this.levelOfOne, digits) : this.levelOfOne);

@@ -34,10 +34,10 @@ export function differing({ candidates, best }: Weights): number {
 /** Throw if 2 ≤ n, 1 ≤ m < n, 1 ≤ b ≤ a or W ≤ 2^62 does not hold. */
 export function requireWeights(weights: Weights): void {
   const { candidates, best, heavy, light } = weights;
-  if (candidates < 2 || candidates > MAX_CANDIDATES) throw new DippError(`candidates: 2 to ${MAX_CANDIDATES} is needed`);
-  if (best < 1 || best >= candidates) throw new DippError(`best: 1 to ${candidates - 1} is needed, got ${best}`);
-  if (light < 1n || light > heavy) throw new DippError(`light: 1 to ${heavy} is needed, got ${light}`);
-  if (totalOf(weights) > MAX_TOTAL) throw new DippError("weights: their sum must be at most 2^62");
+  if (candidates < 2 || candidates > MAX_CANDIDATES) throw new DippError("candidates", `must be from 2 to ${MAX_CANDIDATES}, got ${candidates}`);
+  if (best < 1 || best >= candidates) throw new DippError("best", `must be from 1 to ${candidates - 1}, got ${best}`);
+  if (light < 1n || light > heavy) throw new DippError("light", `must be from 1 to ${heavy}, got ${light}`);
+  if (totalOf(weights) > MAX_TOTAL) throw new DippError("weights", `must have a sum of at most 2^62, got ${totalOf(weights)}`, "take smaller weights");
 }
 
 /**

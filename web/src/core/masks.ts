@@ -18,21 +18,21 @@ export class Mask {
 
   constructor(readonly period: number) {
     if (!Number.isInteger(period) || period < 1 || period > MAX_PERIOD) {
-      throw new DippError(`period: a whole number from 1 to ${MAX_PERIOD} is needed, got ${period}`);
+      throw new DippError("period", `must be a whole number from 1 to ${MAX_PERIOD}, got ${period}`);
     }
   }
 
   /** Refuse a number of channels that the mask is not made for. */
   require(channels: number): void {
     if (this.period > 1 && channels > this.period) {
-      throw new DippError(`period: 1, or at least the ${channels} channels, is needed, got ${this.period}`);
+      throw new DippError("period", `must be 1, or at least the number of channels (${channels}), got ${this.period}`);
     }
   }
 
   /** Refuse a unit whose touches the mask cannot count. */
   requireUnit(unit: Unit): void {
     if (this.period > 1 && unit.kind !== "pixel") {
-      throw new DippError(`unit: steps that touch a part of the pixels serve the unit pixel alone, got ${unit.short}`);
+      throw new DippError("period", `must be 1 for the unit ${unit.short}, got ${this.period}`);
     }
   }
 
@@ -49,7 +49,7 @@ export class Mask {
     const found = new Int32Array(this.count(step, pixels, channels));
     let at = 0;
     for (let i = 0; i < slots.length; i += 1) if (slots[i] === slot) found[at++] = i;
-    if (at !== found.length) throw new Error("masks: the count of touched coordinates is wrong");
+    if (at !== found.length) throw new Error("the mask counts another number of touched coordinates than it lists");
     return found;
   }
 

@@ -32,11 +32,11 @@ export class Plan {
     /** What the certificate protects. */
     readonly unit: Unit = PIXEL,
   ) {
-    if (!steps.length) throw new DippError("steps: at least one step is needed");
+    if (!steps.length) throw new DippError("steps", "must be at least one");
     this.mask = new Mask(period);
     this.mask.requireUnit(unit);
     if (this.kind === "questions" && !separate) {
-      throw new DippError("separate: must be true where each block of a unit has a draw of its own, got false");
+      throw new DippError("separate", "must be true where each block of a unit has a draw of its own, got false");
     }
     for (const step of steps) {
       requireStep(step, unit);
@@ -57,7 +57,7 @@ export class Plan {
   /** How many chunks, and so indices, each step of a picture has. */
   chunkCounts(geometry: Geometry): number[] {
     const pixels = pixelsOf(geometry);
-    if (!(pixels >= 1 && pixels <= MAX_PIXELS)) throw new DippError(`pixels: 1 to ${MAX_PIXELS} is needed`);
+    if (!(pixels >= 1 && pixels <= MAX_PIXELS)) throw new DippError("pixels", `must be from 1 to ${MAX_PIXELS}, got ${pixels}`);
     return this.steps.map((step, i) =>
       step.kind === "questions"
         ? blockCount(gridOf(step, this.unit, geometry))

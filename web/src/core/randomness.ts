@@ -40,7 +40,7 @@ export interface Stream {
 
 /** Derive the stream of an image, a step and a purpose: a part of the file format. */
 export function stream(seed: Uint8Array, image = 0, step = 0, purpose = "candidates"): Stream {
-  if (seed.length !== SEED_BYTES) throw new DippError(`seed: ${SEED_BYTES} bytes are needed, got ${seed.length}`);
+  if (seed.length !== SEED_BYTES) throw new DippError("seed", `must be ${SEED_BYTES} bytes, got ${seed.length}`);
   const name = new TextEncoder().encode(`dipp/1/${purpose}\0`);
   const text = new Uint8Array(name.length + SEED_BYTES + 12);
   text.set(name);

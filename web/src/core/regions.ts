@@ -80,7 +80,7 @@ export function regions(places: readonly Place[]): Regions {
     },
     met: (width, height) => (width * height === 1 ? 1 : units), // at most
     divisions() {
-      throw new DippError("unit: regions are divided place by place");
+      throw new DippError("unit", "is regions, which are divided place by place");
     },
     partCount: (_, parts) => parts,
     divided: (parts) => regions(places.map(({ unit }, i) => ({ unit, left: 0, top: parts * i, width: parts, height: parts }))),
@@ -89,25 +89,25 @@ export function regions(places: readonly Place[]): Regions {
 
 /** Read the parameters of a unit's bytes. */
 export function regionsOf(parameters: Uint8Array): Regions {
-  if (parameters.length % (4 * NUMBERS)) throw new DippError("regions: those with masks are decoded with `dipp decode`");
+  if (parameters.length % (4 * NUMBERS)) throw new DippError("regions", "have masks, which this page cannot read", "use `dipp check`");
   const view = new DataView(parameters.buffer, parameters.byteOffset, parameters.length);
   const rows = Array.from({ length: parameters.length / 4 / NUMBERS }, (_, row) =>
     Array.from({ length: NUMBERS }, (_, i) => view.getUint32(4 * (NUMBERS * row + i), true)));
-  if (rows.some((row) => row[NUMBERS - 1])) throw new DippError("regions: those with masks are decoded with `dipp decode`");
+  if (rows.some((row) => row[NUMBERS - 1])) throw new DippError("regions", "have masks, which this page cannot read", "use `dipp check`");
   return regions(rows.map(([unit, left, top, width, height]) =>
     ({ unit: unit!, left: left!, top: top!, width: width!, height: height! })));
 }
 
 /** Throw if units are not numbered in their order, a box is empty, or pixels belong to two units. */
 function require(places: readonly Place[]): void {
-  if (places.length < 1 || places.length > MOST_PLACES) throw new DippError(`regions: 1 to ${MOST_PLACES} places are needed, got ${places.length}`);
+  if (places.length < 1 || places.length > MOST_PLACES) throw new DippError("regions", `must have 1 to ${MOST_PLACES} places, got ${places.length}`);
   let seen = 0;
   for (const [i, place] of places.entries()) {
-    if (place.width < 1 || place.height < 1) throw new DippError("regions: a box is empty");
-    if (place.unit > seen) throw new DippError("regions: units must be numbered in the order in which they first come");
+    if (place.width < 1 || place.height < 1) throw new DippError("regions", `have a box of ${place.width}×${place.height} pixels, which is empty`);
+    if (place.unit > seen) throw new DippError("regions", "must number their units in the order of each unit's first place");
     seen = Math.max(seen, place.unit + 1);
     if (places.some((other, j) => j < i && other.unit !== place.unit && meet(place, other))) {
-      throw new DippError("regions: overlapping ones must be one unit; give them one number");
+      throw new DippError("regions", "overlap but are different units", "give them the same number");
     }
   }
 }

@@ -128,7 +128,7 @@ export function gridOf(step: Question, unit: Unit, geometry: Geometry): Geometry
 /** Throw if a step's numbers are out of their ranges, or if the unit cannot be divided into its coarse pixels. */
 export function requireStep(step: Step, unit: Unit): void {
   if (step.indexBits < 1 || step.indexBits > MAX_INDEX_BITS) {
-    throw new DippError(`index_bits: 1 to ${MAX_INDEX_BITS} is needed, got ${step.indexBits}`);
+    throw new DippError("index_bits", `must be from 1 to ${MAX_INDEX_BITS}, got ${step.indexBits}`);
   }
   requireFloats(step.gain, ...(step.kind === "sensing" ? [step.tilt, step.clip] : []));
   if (step.kind === "questions") requireQuestion(step, unit);
@@ -137,34 +137,34 @@ export function requireStep(step: Step, unit: Unit): void {
 function requireQuestion(step: Question, unit: Unit): void {
   requireFloats(step.scale);
   if (step.split < 1 || step.split > MAX_SPLIT || step.split & (step.split - 1)) {
-    throw new DippError(`split: must be a power of two from 1 to ${MAX_SPLIT}, got ${step.split}`);
+    throw new DippError("split", `must be a power of two from 1 to ${MAX_SPLIT}, got ${step.split}`);
   }
-  if (!(step.rounds in ROUNDS)) throw new DippError(`rounds: must be one of 1, 2, 4, got ${step.rounds}`);
+  if (!(step.rounds in ROUNDS)) throw new DippError("rounds", `must be one of 1, 2, 4, got ${step.rounds}`);
   if (step.candidate !== SIGNS && (step.candidate !== WORDS || step.scale !== 1)) {
-    throw new DippError(`candidate: must be 0 (words, at the scale 1) or 1 (signs), got ${step.candidate}`);
+    throw new DippError("candidate", `must be 0 (words, at the scale 1) or 1 (signs), got ${step.candidate}`);
   }
-  if (step.chunkSize !== 1) throw new DippError(`chunk_size: must be 1 where a chunk is a block, got ${step.chunkSize}`);
+  if (step.chunkSize !== 1) throw new DippError("chunk_size", `must be 1 where a chunk is a block, got ${step.chunkSize}`);
   unit.partCount(1, partsOf(step));
-  if (isRegions(unit) && step.rounds > 1) throw new DippError("rounds: must be 1 for regions, whose surroundings are known before any answer");
+  if (isRegions(unit) && step.rounds > 1) throw new DippError("rounds", `must be 1 for regions, whose surroundings are known before the first step, got ${step.rounds}`);
 }
 
 /** Throw if the steps cannot follow each other. */
 export function requireSequence(steps: readonly Step[]): void {
-  if (steps.some((step) => step.kind !== steps[0]!.kind)) throw new DippError("steps: steps of one kind are needed");
-  if (steps[0]!.kind === "sensing" && steps[0]!.level) throw new DippError("level: must be 0 in the first step, which asks no network");
+  if (steps.some((step) => step.kind !== steps[0]!.kind)) throw new DippError("steps", "must be of one kind");
+  if (steps[0]!.kind === "sensing" && steps[0]!.level) throw new DippError("level", `must be 0 in the first step, which calls no network, got ${steps[0]!.level}`);
   const questions = steps.filter((step) => step.kind === "questions");
   if (questions.some((step, i) => i && step.split < questions[i - 1]!.split)) {
-    throw new DippError("split: must not fall from step to step");
+    throw new DippError("split", `must not fall from step to step, got ${questions.map((step) => step.split).join(", ")}`);
   }
   if (questions.some((step, i) => i && step.rounds > 1)) {
-    throw new DippError("rounds: must be 1 after the first step, whose answers are all known then");
+    throw new DippError("rounds", "must be 1 after the first step, because all blocks are known by then");
   }
 }
 
 function requireFloats(...values: number[]): void {
   for (const value of values) {
     if (!(Number.isFinite(value) && value > 0 && value === Math.fround(value))) {
-      throw new DippError(`step: finite 32-bit floats above 0 are needed, got ${value}`);
+      throw new DippError("step", `must have finite 32-bit floats above 0, got ${value}`);
     }
   }
 }

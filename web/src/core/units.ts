@@ -51,20 +51,20 @@ export const PIXEL: Unit = {
     return wide * high;
   },
   divisions() {
-    throw new DippError("unit: a pixel cannot be divided into parts");
+    throw new DippError("unit", "is a pixel, which cannot be divided into parts");
   },
   partCount() {
-    throw new DippError("unit: a pixel cannot be divided into parts");
+    throw new DippError("unit", "is a pixel, which cannot be divided into parts");
   },
   divided() {
-    throw new DippError("unit: a pixel cannot be divided into parts");
+    throw new DippError("unit", "is a pixel, which cannot be divided into parts");
   },
 };
 
 /** Squares of `side`×`side` pixels of a grid from the top left corner, cut off at the right and bottom edge. */
 export function cells(side: number): Unit {
   if (!Number.isInteger(side) || side < 2 || side > MAX_SIDE) {
-    throw new DippError(`unit: a cell's side must be a whole number from 2 to ${MAX_SIDE}, got ${side}`);
+    throw new DippError("unit", `must have cells with a side from 2 to ${MAX_SIDE} pixels, got ${side}`);
   }
   const short = `${side}×${side} cell`;
   const along = (length: number): number => Math.ceil(length / side);
@@ -88,7 +88,7 @@ export function cells(side: number): Unit {
     },
     partCount(length, parts) {
       if (parts < 1 || side % parts) {
-        throw new DippError(`unit: a ${short} cannot be divided into ${parts} equal parts; take a multiple of it`);
+        throw new DippError("unit", `is a ${short}, whose side ${parts} does not divide`, "take a multiple of it");
       }
       return Math.ceil((length * parts) / side);
     },
@@ -116,12 +116,12 @@ export const PICTURE: Unit = {
 export function unitOf(content: Uint8Array): Unit {
   const [number, ...parameters] = content;
   if (number === 1) {
-    if (parameters.length !== 2) throw new DippError(`unit: a cell's side has 2 bytes, got ${parameters.length}`);
+    if (parameters.length !== 2) throw new DippError("unit", `must have 2 bytes for the side of its cells, got ${parameters.length}`);
     return cells(parameters[0]! + 256 * parameters[1]!);
   }
   const found = number === 0 ? PIXEL : number === 2 ? PICTURE : undefined;
-  if (!found) throw new DippError(`unit: there is no kind ${number}; upgrade dipp`);
-  if (parameters.length) throw new DippError(`unit: ${found.kind} has no parameters, got ${parameters.length} bytes`);
+  if (!found) throw new DippError("unit", `is of an unknown kind, number ${number ?? "missing"}`, "use a newer version of the page");
+  if (parameters.length) throw new DippError("unit", `must have no parameters if it is a ${found.kind}, got ${parameters.length} bytes`);
   return found;
 }
 

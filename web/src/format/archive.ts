@@ -44,7 +44,7 @@ class Layout {
     this.release.plan.steps.forEach((step, i) => {
       for (let left = this.counts[i]!; left; left -= 1) writer.put(indices[at++]!, step.indexBits);
     });
-    if (at !== indices.length) throw new DippError(`indices: ${at} are needed for an image of its size`);
+    if (at !== indices.length) throw new DippError("indices", `must be ${at} for an image of its size, got ${indices.length}`);
     if (this.hasChecksum) writer.put(crc16(indices), CHECKSUM_BITS);
     return writer.bytes;
   }
@@ -79,7 +79,7 @@ export class Archive {
   static build(release: Release, height: number, width: number, indices: ArrayLike<number>, recorded: Ledger): Archive {
     const planned = Ledger.planned(release.plan, { height, width, channels: release.channels });
     if (!planned.equals(recorded)) {
-      throw new DippError("ledger: what the encoder did is not what its plan says; nothing is written, report this");
+      throw new DippError("ledger", "of the encoder differs from that of its plan", "nothing was written; report this");
     }
     const header = headerBytes(release, [{ images: 1, height, width }], new Certificate(planned));
     const data = joined([header, new Layout(release, { height, width }).pack(indices)]);
@@ -104,16 +104,16 @@ export class Archive {
     // An image has an index a cycle, and an index has a bit: a file that claims more is not worth the arithmetic.
     const least = sizes.size * release.plan.mask.leastSteps(steps);
     if (least > 8 * reader.left || sizes.size * steps > Math.max(WORK, 8 * reader.left)) {
-      throw damaged("its images do not fit into it");
+      throw damaged("its images need more bits than it has");
     }
     const layouts = new Map([...sizes].map(([name, size]) => [name, new Layout(release, size)]));
     const starts = [reader.at];
     for (const run of runs) {
       const bits = run.images * layouts.get(nameOf(run))!.bits;
-      if (bits > 8 * reader.left) throw damaged("its images do not fit into it");
+      if (bits > 8 * reader.left) throw damaged("its images need more bits than it has");
       starts.push(starts[starts.length - 1]! + Math.ceil(bits / 8));
       const filling = (8 - (bits % 8)) % 8;
-      if (inner[starts[starts.length - 1]! - 1]! & (2 ** filling - 1)) throw damaged("bits behind an image are not zero");
+      if (inner[starts[starts.length - 1]! - 1]! & (2 ** filling - 1)) throw damaged("padding after an image is not zero");
     }
     if (starts[starts.length - 1] !== inner.length) throw damaged("its length is wrong");
     return new Archive(bytes, header, starts, layouts);
@@ -153,7 +153,7 @@ export class Archive {
       }
       first += images;
     }
-    throw new DippError(`image: 0 to ${this.length - 1} is needed, got ${number}`);
+    throw new DippError("image", `must be from 0 to ${this.length - 1}, got ${number}`);
   }
 
   /** Bits a pixel of the indices alone. */

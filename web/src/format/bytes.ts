@@ -63,7 +63,7 @@ export class ByteReader {
       if (one > most) most = one;
     }
     if (!bits.restIsZero() || least !== 0n || bitLength(most) !== width) {
-      throw damaged(`the column ${name} is not packed as it should be`);
+      throw damaged(`the column ${name} is packed in another way than dipp does`);
     }
     within(name, base + most, low, high);
     return differences.map((one) => base + one);
@@ -119,7 +119,7 @@ export class BitWriter {
 }
 
 function within<T extends number | bigint>(name: string, value: T, low: T, high: T): T {
-  if (!(value >= low && value <= high)) throw damaged(`${name} is ${value}, where ${low} to ${high} is possible`);
+  if (!(value >= low && value <= high)) throw damaged(`${name} is ${value}, outside ${low} to ${high}`);
   return value;
 }
 

@@ -17,7 +17,7 @@ import { sha256 } from "../core/sha256";
 import { MAX_LEVEL, MAX_SPLIT, type Question, type SensingStep, SIGNS, type Step, type TimedStep, WORDS } from "../core/steps";
 import { regionsOf } from "../core/regions";
 import { smallest, type Unit, unitOf } from "../core/units";
-import { damaged, DippError } from "../errors";
+import { damaged, DippError, FILE, newer, unread } from "../errors";
 import { Certificate } from "../privacy/certificate";
 import { type ByteReader, column, fromHex, hex, joined, varint } from "./bytes";
 
@@ -58,7 +58,6 @@ const MAX_STEPS = 4096;
 const MAX_FIELDS = 255;
 const MAX_CHANNELS = 16;
 const MAX_ALPHA_PART = 2 ** 15 - 1;
-const ELSEWHERE = "this page cannot read it; `dipp info` and `dipp decode` can";
 
 /** What sender and receiver, and everybody else, know about an encoding. */
 export interface Release {
@@ -98,14 +97,14 @@ export interface Header {
 /** Refuse what is no archive of this version, by the first bytes of the file. */
 export function checkKind(front: Uint8Array): void {
   if (!front.length || MAGIC.some((byte, i) => i < front.length && front[i] !== byte)) {
-    throw new DippError("this is not a dipp archive");
+    throw new DippError(FILE, "is not a dipp archive");
   }
   const version = front[MAGIC.length] ?? VERSION;
-  if (version > VERSION) throw new DippError(`written by a newer dipp (format ${version}); upgrade`);
+  if (version > VERSION) throw newer(`format ${version}`);
   if (version === 1 || version === 2) {
-    throw new DippError(`written in format ${version}, before 1.0; the last commit that reads it is ${LAST_OF_OLD}`);
+    throw new DippError(FILE, `has format ${version}, of before 1.0`, `read it with commit ${LAST_OF_OLD} of dipp`);
   }
-  if (version !== VERSION) throw new DippError("this is not a dipp archive");
+  if (version !== VERSION) throw new DippError(FILE, "is not a dipp archive");
 }
 
 /** Read a header and leave the reader behind it. A claim that does not follow from the plan is refused. */
@@ -116,7 +115,7 @@ export function readHeader(reader: ByteReader): Header {
   const fields = readFields(reader);
   const unit = readUnit(reader);
   const channels = reader.varint("channels", 1, MAX_CHANNELS);
-  if (reader.varint("channel", 0, MAX_NUMBER) !== SIGN) throw new DippError(`coded by another channel: ${ELSEWHERE}`);
+  if (reader.varint("channel", 0, MAX_NUMBER) !== SIGN) throw unread("was coded by another channel");
   const period = reader.varint("period", 1, MAX_PERIOD);
   const code = readCode(reader);
   const separate = reader.varint("deal", TOGETHER, SEPARATE) === SEPARATE;
@@ -127,7 +126,7 @@ export function readHeader(reader: ByteReader): Header {
   const { height, width } = smallest(unit, runs) ?? { height: 1, width: MAX_PIXELS };
   const certificate = Certificate.of(plan, { height, width, channels });
   if (claim[0] !== certificate.epsilon || claim[1] !== certificate.rho) {
-    throw new DippError("the certificate in the file is not the one of its plan; do not trust the file");
+    throw new DippError(FILE, "states another certificate than its plan has", "do not trust it");
   }
   const images = runs.reduce((sum, run) => sum + run.images, 0);
   return { release, runs, certificate, grey: readGrey(fields.get(SOURCE), images) };
@@ -138,9 +137,9 @@ function readFields(reader: ByteReader): Map<number, Uint8Array> {
   let last = 0;
   for (let left = reader.varint("fields", 0, MAX_FIELDS); left; left -= 1) {
     last = reader.varint("field", last + 1, MAX_FIELDS);
-    if (FOREIGN.has(last)) throw new DippError(`it codes ${FOREIGN.get(last)}: ${ELSEWHERE}`);
+    if (FOREIGN.has(last)) throw unread(`holds ${FOREIGN.get(last)}`);
     const bytes = FIELD_BYTES.get(last);
-    if (bytes === undefined) throw new DippError(`written by a newer dipp (field ${last} of the header); upgrade`);
+    if (bytes === undefined) throw newer(`field ${last} of the header`);
     fields.set(last, reader.take(reader.varint("length", bytes[0], bytes[1])));
   }
   return fields;
@@ -156,15 +155,15 @@ function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<Re
   const [table, beacon, stated, source, size] = [TABLE, BEACON, DELTA, SOURCE, HIDDEN].map((key) => fields.get(key)?.slice());
   const delta = stated && new DataView(stated.buffer).getFloat64(0, true);
   if (delta !== undefined && !(delta > 0 && delta < 1)) {
-    throw new DippError(`delta: a number between 0 and 1 is needed, got ${delta}`);
+    throw new DippError("delta", `must be between 0 and 1, got ${delta}`);
   }
   if (beacon && hex(seedOfBeacon(beacon)) !== hex(seed)) {
-    throw new DippError("the seed does not follow from its beacon; do not trust the file");
+    throw new DippError("seed", "does not follow from its beacon", "do not trust the file");
   }
   const window = source && readWindow(source);
   const sides = size && new DataView(size.buffer);
   const hidden = sides && ([sides.getUint32(0, true), sides.getUint32(4, true)] as [number, number]);
-  if (hidden?.includes(0)) throw new DippError(`window: width and height must be whole numbers from 1, got ${hidden.join("×")}`);
+  if (hidden?.includes(0)) throw new DippError("window", `must have a width and a height from 1, got ${hidden.join("×")}`);
   return { delta, table: table && hex(table), seedGiven: fields.has(SEED_GIVEN), beacon, window, hidden };
 }
 
@@ -184,7 +183,7 @@ function readRuns(reader: ByteReader): Run[] {
 function readWindow(content: Uint8Array): [number, number] | undefined {
   const kind = content[0]!;
   const windowed = Boolean(kind & WINDOW);
-  if (kind < 1 || kind > 5 || (windowed && content.length < 9)) throw damaged("what it says of its source means nothing");
+  if (kind < 1 || kind > 5 || (windowed && content.length < 9)) throw damaged("its field about the source is invalid");
   if (!windowed) return undefined;
   const view = new DataView(content.buffer, content.byteOffset, content.length);
   const window: [number, number] = [view.getInt32(1, true), view.getInt32(5, true)];
@@ -213,7 +212,7 @@ function readCode(reader: ByteReader): Code {
   const number = reader.varint("code", 0, MAX_NUMBER);
   if (number === PAIRS.number) return PAIRS;
   if (number === CLOSEST.number) return CLOSEST;
-  if (number !== 0) throw new DippError(`coded by another code: ${ELSEWHERE}`);
+  if (number !== 0) throw unread("was coded by another code");
   return flat(readRational(reader));
 }
 
@@ -229,7 +228,7 @@ function readRational(reader: ByteReader): Rational {
 /** The steps: their kind, their number, the columns of the kind, and those of the code (pairs have none). */
 function readSteps(reader: ByteReader, code: Code): Step[] {
   const kind = reader.varint("kind of steps", 0, MAX_NUMBER);
-  if (kind > ASKED) throw new DippError(`written by a newer dipp (kind ${kind} of steps); upgrade`);
+  if (kind > ASKED) throw newer(`kind ${kind} of steps`);
   const count = reader.varint("steps", 1, MAX_STEPS);
   const own = [readTimed, readSensed, readAsked][kind]!(reader, count);
   const sizes = code.number === 0 ? reader.column("chunk_size", count, 1, 2 ** 32 - 1) : [];
@@ -250,7 +249,7 @@ function readSensed(reader: ByteReader, count: number): Own<SensingStep>[] {
 function readTimed(reader: ByteReader, count: number): Own<TimedStep>[] {
   const times = reader.column("timesteps", count + 1, 0, 2 ** 16 - 1);
   const gains = readFloats(reader, "snr_gain", count);
-  if (times.some((time, i) => i && time >= times[i - 1]!)) throw new DippError("step: descending timesteps are needed");
+  if (times.some((time, i) => i && time >= times[i - 1]!)) throw new DippError("step", "must have descending timesteps");
   return gains.map((gain, i) => ({ kind: "timesteps", start: times[i]!, end: times[i + 1]!, gain }));
 }
 
@@ -300,7 +299,7 @@ function stepBytes({ code, steps }: Plan): Uint8Array {
     const columns = (["tilt", "clip", "gain"] as const).map((name) => floatColumn(sensed.map((step) => step[name])));
     return joined([varint(SENSED), varint(sensed.length), ...columns, column(sensed.map((step) => step.level))]);
   }
-  if (code.number !== CLOSEST.number) throw new DippError("header: the page writes files of pairs and of closest alone");
+  if (code.number !== CLOSEST.number) throw new DippError("code", `must be pairs or closest in files that the page writes, got ${code.name}`);
   const whole = (name: "split" | "rounds" | "candidate" | "best" | "heavy" | "light" | "indexBits"): Uint8Array =>
     column(asked.map((step) => step[name]));
   const floats = (name: "scale" | "gain"): Uint8Array => floatColumn(asked.map((step) => step[name]));
@@ -316,7 +315,7 @@ function stepBytes({ code, steps }: Plan): Uint8Array {
 /** The header of a release that the page makes. */
 export function headerBytes(release: Release, runs: readonly Run[], certificate: Certificate): Uint8Array {
   const { plan } = release;
-  if (release.window) throw new DippError("header: the page takes no pictures of more than eight bits");
+  if (release.window) throw new DippError("window", "must be left out, because the page takes pictures of eight bits only");
   const fields: [number, Uint8Array][] = [];
   if (release.seedGiven) fields.push([SEED_GIVEN, new Uint8Array(0)]);
   if (release.beacon) fields.push([BEACON, release.beacon]);

@@ -56,14 +56,14 @@ export class Books {
       const names = Object.keys(header).filter((name) => name.endsWith("/words")).map((name) => name.slice(0, -"/words".length));
       return new Books(new Map(names.map((name) => [name, bookOf(name, bytes)])), digest);
     } catch {
-      throw new DippError("the page is not whole: its words are damaged; load the page again");
+      throw new DippError("the page", "has damaged words", "load it again");
     }
   }
 
   /** A book, or an error if the model has no such book. */
   book(family: string, bits: number): Book {
     const found = this.books.get(`${family}/${bits}`);
-    if (!found) throw new DippError(`words: the model of this page has no ${2 ** bits} words for ${family}; decode with \`dipp decode\``);
+    if (!found) throw new DippError("words", `of this page have no book of ${2 ** bits} for ${family}`, "use `dipp decode --model`");
     return found;
   }
 }

@@ -86,7 +86,7 @@ export class OnnxDenoiser implements Denoiser {
     const { x0 } = await this.session.run({ y, snr: level });
     const found = await x0?.getData();
     if (!(found instanceof Float32Array) || found.length !== evidence.state.length) {
-      throw new DippError("the network did not answer; load the page again");
+      throw new DippError("the network", "did not answer", "load the page again");
     }
     return restored(found.map((value) => Math.min(Math.max(value, -1), 1)), evidence);
   }

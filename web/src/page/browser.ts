@@ -17,7 +17,9 @@ export function requireBrowser(): void {
   const missing = Object.keys(needed).filter((name) => !needed[name]);
   if (missing.length) {
     throw new DippError(
-      `this browser has no ${missing.join(", no ")}; use Chrome or Edge 97, Firefox 114, Safari 16.4, or a later one`,
+      "this browser",
+      `has no ${missing.join(", no ")}`,
+      "use Chrome or Edge 97, Firefox 114, Safari 16.4, or a later one",
     );
   }
 }

@@ -14,7 +14,7 @@ export async function startCamera(): Promise<void> {
     camera = await navigator.mediaDevices.getUserMedia({ video: true });
   } catch {
     button.disabled = false;
-    throw new DippError("there is no camera, or this page may not use it");
+    throw new DippError("the camera", "is missing, or this page is not allowed to use it", "allow it, or choose a file");
   }
   const video = element<HTMLVideoElement>("video");
   video.srcObject = camera;

@@ -2,7 +2,7 @@
 
 import type { Picture } from "../codec/codec";
 import { freshSeed } from "../core/randomness";
-import { DippError } from "../errors";
+import { DippError, FILE } from "../errors";
 import { Archive } from "../format/archive";
 import type { Engine } from "../models/onnx";
 import { headlineOf, upper } from "../privacy/certificate";
@@ -132,8 +132,8 @@ async function open(file: Blob, title: string): Promise<void> {
   requireIdle();
   const bytes = new Uint8Array(await file.arrayBuffer());
   const isArchive = bytes[0] === 0x44 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x50;
-  if (!bytes.length) throw new DippError(`${title}: the file is empty`);
-  if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(`${title}: this is not a dipp archive`);
+  if (!bytes.length) throw new DippError(title, "is empty", "choose another file");
+  if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(title, "is not a dipp archive");
   const bitmap = isArchive ? undefined : await bitmapOf(file);
   if (own !== latest) return bitmap?.close();
   requireIdle(); // once more: it may have begun while the file was read
@@ -145,13 +145,13 @@ async function open(file: Blob, title: string): Promise<void> {
 /** What was dropped or pasted, if it is one file. */
 async function openOne(files: FileList | undefined): Promise<void> {
   const [first, second] = files ?? [];
-  if (!first) throw new DippError("that was no file: save the picture first, and drop or paste the file");
-  if (second) throw new DippError("one file at a time is needed");
+  if (!first) throw new DippError("what you dropped or pasted", "is not a file", "save the picture first");
+  if (second) throw new DippError("what you dropped or pasted", "must be one file", "give one at a time");
   await open(first, first.name || "pasted.png");
 }
 
 function requireIdle(): void {
-  if (busy) throw new DippError("one thing at a time: wait, or cancel what is under way");
+  if (busy) throw new DippError("the page", "does one thing at a time", "wait, or cancel what it does now");
 }
 
 /** Say that a picture is too large to be encoded here, and scale it down if that is asked for. */
@@ -217,7 +217,7 @@ function take(own: Picture, stem: string, file?: Uint8Array): void {
 
 function openArchive(bytes: Uint8Array, stem: string): void {
   const found = Archive.fromBytes(bytes);
-  if (!found.length) throw new DippError("the file holds no images");
+  if (!found.length) throw new DippError(FILE, "holds no images");
   forget();
   [archive, name] = [found, stem];
   element("see-title").textContent = "3. What the file shows";
@@ -254,8 +254,9 @@ function decodeImage(number: number): void {
   const { height, width } = archive!.image(number);
   if (height * width > MOST_PIXELS) {
     throw new DippError(
-      `this image has ${grouped(height * width)} pixels, and a browser can decode up to ${grouped(MOST_PIXELS)}; ` +
-        "what it promises is below, and `dipp decode` decodes it",
+      "the image",
+      `has ${grouped(height * width)} pixels, and a browser can decode up to ${grouped(MOST_PIXELS)}`,
+      "use `dipp decode`; what the file promises is below",
     );
   }
   start({ type: "decode", file: archive!.bytes, image: number });
@@ -504,7 +505,7 @@ async function begin(): Promise<void> {
   requireBrowser();
   const place = new URL(".", document.baseURI);
   const response = await fetch(new URL("plans.json", place));
-  if (!response.ok) throw new DippError("the page is not whole: its plans are missing; build it again");
+  if (!response.ok) throw new DippError("the page", "has lost its plans", "build it again");
   table = (await response.json()) as Table;
   choice = new Choice(table, showChoice);
   redaction = new Redaction(table, showChoice);
@@ -521,7 +522,7 @@ async function begin(): Promise<void> {
   status.textContent = "Loading the network …";
   worker = new Worker(new URL("worker.js", place), { type: "module" });
   worker.onmessage = onReply;
-  worker.onerror = () => complain("the worker could not start; load the page again, or take a newer browser");
+  worker.onerror = () => complain("the worker could not start; load the page again, or use a newer browser");
   // For tests, and for whoever distrusts their graphics driver: ?engine=wasm.
   const wanted = new URLSearchParams(location.search).get("engine");
   tell({ type: "start", place: place.href, table, seeds: SEEDS, engine: wanted === "wasm" || wanted === "webgpu" ? (wanted as Engine) : undefined });

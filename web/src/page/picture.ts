@@ -4,7 +4,7 @@
  */
 
 import type { Picture } from "../codec/codec";
-import { DippError } from "../errors";
+import { DippError, FILE } from "../errors";
 
 /** Pixels that a browser can encode in half a minute and within its memory. */
 export const MOST_PIXELS = 1 << 20;
@@ -16,14 +16,17 @@ const HEAD_BYTES = 4096;
 
 export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
   requireEightBits(new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer()));
-  if (await isAnimated(file)) throw new DippError("a single picture is needed, this has several frames");
+  if (await isAnimated(file)) throw new DippError("the picture", "has several frames", "save each frame as a file");
   let bitmap: ImageBitmap;
   try {
     bitmap = await createImageBitmap(file, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
   } catch {
-    throw new DippError("this is neither a picture that the browser can read nor a .dipp file");
+    throw new DippError(FILE, "is neither a picture that the browser can read nor a .dipp file", "save the picture as PNG or JPEG");
   }
-  if (bitmap.width * bitmap.height > MOST_DECODED) throw new DippError("pictures of at most 32 megapixels are possible here; `dipp encode` and `dipp redact` take 64");
+  const { width, height } = bitmap;
+  if (width * height > MOST_DECODED) {
+    throw new DippError("the picture", `must have at most 32 megapixels here, got ${width}×${height}`, "use `dipp encode` or `dipp redact`, which take 64");
+  }
   return bitmap;
 }
 
@@ -43,10 +46,12 @@ export function requireEightBits(head: Uint8Array): void {
   const flags = av1 >= 0 ? (head[av1 + 6] ?? 0) : 0;
   if (flags & 0x40) bits = Math.max(bits, flags & 0x20 ? 12 : 10);
   if (/^(II\*\0|MM\0\*|\xff\x0a|\0\0\0\x0cJXL )/.test(text))
-    throw new DippError("a TIFF or a JPEG XL may have more than eight bits; save it as PNG or JPEG");
+    throw new DippError("the picture", "is TIFF or JPEG XL, which may have more than eight bits", "save it as PNG or JPEG");
   if (bits > 8)
     throw new DippError(
-      `this picture has ${bits} bits a channel, and the page takes eight; save it with eight, or use dipp encode --window`,
+      "the picture",
+      `has ${bits} bits per channel, and the page takes eight`,
+      "save it with eight, or use `dipp encode --window`",
     );
 }
 

@@ -21,7 +21,7 @@ export interface Made {
 export class Redaction {
   mode: Mode = "size";
   /** What the file's compression means; or why no box can be hidden in it. */
-  private compression: Compression | DippError = new DippError("choose a picture first");
+  private compression: Compression | DippError = new DippError("the picture", "is missing", "choose one");
   private readonly boxes: Boxes;
   private readonly button = element<HTMLButtonElement>("redact");
   private made: Made | undefined;
@@ -49,7 +49,7 @@ export class Redaction {
     this.forget();
     try {
       this.compression = scaled
-        ? new DippError("the picture was scaled down, so pixels outside a box may tell of it; open it anew to draw boxes")
+        ? new DippError("the picture", "was scaled down, so pixels outside a box may tell of it", "open it anew to draw boxes")
         : compressionOf(file);
     } catch (error) {
       if (!(error instanceof DippError)) throw error;
@@ -76,7 +76,7 @@ export class Redaction {
     }
     if (this.compression instanceof DippError) {
       this.boxes.hide();
-      words.textContent = `Not in this file: ${this.compression.message}.`;
+      words.textContent = `${sentence(this.compression.message)}.`;
       return;
     }
     const { growth } = this.compression;

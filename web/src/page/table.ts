@@ -156,7 +156,7 @@ export function planOfBoxes(table: Table, epsilon: number, boxes: readonly Box[]
   const places = placesOf(boxes);
   const most = mostPlaces(places);
   const found = table.regions.find((entry) => entry.epsilon === epsilon && entry.places === most);
-  if (!found) throw new DippError(`${most} boxes overlap and count as one; draw one around them all, or take ε = 0`);
+  if (!found) throw new DippError("boxes", `overlap, and ${most} of them would count as one`, "draw one around them all, or choose ε = 0");
   return new Plan(1, CLOSEST, [questionOf(found.question)], true, regions(places));
 }
 

@@ -68,13 +68,13 @@ async function loadWords(place: URL): Promise<Books | undefined> {
 async function requireVersion(content: Uint8Array, wanted: string): Promise<void> {
   if (!crypto.subtle) return; // without a secure context there is no store either
   const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", content as Uint8Array<ArrayBuffer>)));
-  if (digest !== wanted) throw new DippError("the page and its network are of different versions; load the page again");
+  if (digest !== wanted) throw new DippError("the page", "and its network are of different versions", "load the page again");
 }
 
 /** A file of the page, told about as it comes. */
 async function fetched(address: URL): Promise<Uint8Array> {
   const response = await fetch(address);
-  if (!response.ok || !response.body) throw new DippError("the network could not be loaded; load the page again");
+  if (!response.ok || !response.body) throw new DippError("the network", "could not be loaded", "load the page again");
   const whole = Number(response.headers.get("Content-Length")) || Infinity;
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -93,7 +93,7 @@ async function fetched(address: URL): Promise<Uint8Array> {
 /** A release of a plan, with a public seed of its own. */
 function releaseOf(plan: Plan): Release {
   const seed = seeds.pop();
-  if (!seed) throw new DippError("load the page again: public seeds are drawn before pictures are read, and all are used");
+  if (!seed) throw new DippError("the page", "has used all public seeds, which it drew before it read a picture", "load it again");
   const { model, channels } = table;
   return { plan, model, seed, channels, table: plan.kind === "questions" ? (table.words ?? undefined) : table.table, seedGiven: false };
 }

@@ -133,7 +133,7 @@ export class Recorder {
     let most = 0;
     for (const one of this.spent.values()) most = Math.max(most, one);
     if (most > found.worst().epsilon * (1 + 1e-12)) {
-      throw new DippError("ledger: a unit was touched more often than the mask design says; nothing is written, report this");
+      throw new DippError("ledger", "is wrong: a unit was touched more often than the mask design says", "nothing was written; report this");
     }
     return found;
   }

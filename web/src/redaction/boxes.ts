@@ -43,7 +43,9 @@ export function compressionOf(file: Uint8Array): Compression {
   const lossless = text.startsWith("\x89PNG\r\n\x1a\n") || (text.startsWith("RIFF") && text.slice(8) === "WEBPVP8L");
   if (!lossless) {
     throw new DippError(
-      "boxes can be hidden in JPEG, PNG and lossless WebP alone: in other files, pixels outside a box tell of it; use dipp redact",
+      "the picture",
+      "must be JPEG, PNG or lossless WebP to hide boxes: in other files, pixels outside a box tell of it",
+      "use `dipp redact`",
     );
   }
   return { growth: 0, assumption: NEVER_LOSSY };
@@ -66,7 +68,7 @@ function mcuSide(file: Uint8Array): number {
     }
     at += 2 + (file[at + 2]! << 8) + file[at + 3]!;
   }
-  throw new DippError("this JPEG does not say how its colours are sampled; save it anew, or use dipp redact");
+  throw new DippError("the picture", "is a JPEG that does not say how its colours are sampled", "save it anew, or use `dipp redact`");
 }
 
 /** A box that is grown and cut at the picture's edges; undefined if nothing of it lies in the picture. */
