@@ -52,11 +52,11 @@ test("a private pixel is read once for each bit that it is asked for, and nowher
   const one = vectors.encodings!.filter((file) => file.code === "pairs")[3]!;
   const { made, reads } = await encodeCounting(one);
   const asked = new Map<string, number>();
-  for (const { coordinates } of made.walked.told) {
+  for (const { coordinates } of made.result.answers) {
     for (const coordinate of coordinates) asked.set(String(coordinate), (asked.get(String(coordinate)) ?? 0) + 1);
   }
   assert.deepEqual([...reads].sort(), [...asked].sort());
-  assert.equal([...reads.values()].reduce((sum, count) => sum + count, 0), made.walked.indices.length);
+  assert.equal([...reads.values()].reduce((sum, count) => sum + count, 0), made.result.indices.length);
 });
 
 test("a question reads each private pixel once", async () => {
@@ -82,7 +82,7 @@ test("a change of one unit leaves what other units are asked and answer as it wa
     const [step] = plan.steps;
     if (step?.kind !== "questions" || step.rounds > 1 || step.split > 1) continue;
     const count = plan.unit.count({ height, width });
-    const [a, b] = files.map(({ walked }) => [...walked.indices.subarray(1, count)]);
+    const [a, b] = files.map(({ result }) => [...result.indices.subarray(1, count)]);
     assert.deepEqual(a, b);
   }
 });
@@ -119,10 +119,10 @@ test("another denoiser is refused in one line", async () => {
 test("no pixel's odds exceed the certificate", async () => {
   for (const one of vectors.encodings!.filter((one) => one.code === "pairs")) {
     const source = Archive.fromBytes(fromHex(one.file));
-    const { told, height, width } = await decode(source, 0, denoiserOf(one), quiet);
+    const { answers, height, width } = await decode(source, 0, denoiserOf(one), quiet);
     let most = 0;
     for (let pixel = 0; pixel < height * width; pixel += 1) {
-      const { likelihoods, asked } = oddsOfPixel(told, pixel, 3);
+      const { likelihoods, asked } = oddsOfPixel(answers, pixel, 3);
       assert.ok(asked.length <= 3);
       const spread = Math.max(...likelihoods) - Math.min(...likelihoods);
       most = Math.max(most, spread);

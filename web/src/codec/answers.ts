@@ -1,5 +1,5 @@
 /**
- * The chain of questions: what encoder and decoder share, and what they know of the coarse pixels after each answer.
+ * The chain of questions, which encoder and decoder share: what is known of the coarse pixels after each answer.
  *
  *     prediction (public) → an index for each block of the round → what the indices mean → what is known → …
  *
@@ -15,11 +15,11 @@ import type { Plan } from "../core/plan";
 import { areasOf, BLOCK, cutsOf, gridOf, type Question, roundOf, WORDS } from "../core/steps";
 import type { Denoiser } from "../models/denoiser";
 import type { Even } from "../models/evidence";
-import type { Progress, Walked } from "./chain";
+import type { Progress, ChainResult } from "./chain";
 import { between, interpolated, pixelCuts, steadied } from "./grids";
 import { candidatesOf, observed, placeOf, type Round, weightsOf } from "./questions";
 
-/** The public prediction of the coarse pixels of a round, in chunk order → an index for each block. */
+/** Return an index for each block of a round, given the public prediction of its coarse pixels in chunk order. */
 export type Answer = (round: Round, prediction: Float32Array) => Uint32Array;
 
 export class Answers {
@@ -34,7 +34,7 @@ export class Answers {
     this.steps = plan.steps.filter((step) => step.kind === "questions");
   }
 
-  async run(answer: Answer, progress: Progress): Promise<Walked> {
+  async run(answer: Answer, progress: Progress): Promise<ChainResult> {
     const chosen: number[] = [];
     const rounds = this.steps.reduce((sum, step) => sum + step.rounds, 0);
     let known = new Float32Array(0);
@@ -64,10 +64,10 @@ export class Answers {
     await progress(rounds + 1, rounds + 1);
     const step = this.steps[last - 1]!;
     const end = { known: estimateOf(known, step.gain), grid: gridOf(step, this.plan.unit, this.geometry), cuts: this.cuts(last - 1) };
-    return { state, expected, indices: Uint32Array.from(chosen), told: [], end };
+    return { state, expected, indices: Uint32Array.from(chosen), answers: [], end };
   }
 
-  /** What is expected of the coarse pixels before a round. */
+  /** Return the public prediction of the coarse pixels before a round. */
   private async predict(number: number, turn: number, known: Float32Array, grid: Geometry): Promise<Float32Array> {
     if (turn) {
       const { rounds } = this.steps[number]!;
@@ -79,7 +79,7 @@ export class Answers {
     return interpolated(await this.network(number, known), grid.channels, this.cuts(number - 1), this.cuts(number));
   }
 
-  /** The network's prediction from the answers to the first questions, on the grid of the last of them. */
+  /** Return the network's prediction from the answers to the first `questions` questions, on the grid of the last of them. */
   private network(questions: number, known: Float32Array): Promise<Float32Array> {
     const step = this.steps[questions - 1]!;
     const grid = gridOf(step, this.plan.unit, this.geometry);
@@ -94,12 +94,12 @@ export class Answers {
   }
 }
 
-/** Answers alone: an estimate, since their errors are smooth within a block. */
+/** Return answers as the estimate of an evidence, because their errors are smooth within a block. */
 function estimateOf(answers: Float32Array, precision: number): Even {
   return { state: new Float32Array(answers.length), precision: 0, estimate: answers, estimatePrecision: precision };
 }
 
-/** What is not finite counts as 0, on both sides: nothing about a transcript may fail. */
+/** Replace values that are not finite by 0, as sender and receiver both do, so that no chain can fail. */
 function finite(values: Float32Array): Float32Array<ArrayBuffer> {
   return Float32Array.from(values, (value) => (Number.isFinite(value) ? value : 0));
 }

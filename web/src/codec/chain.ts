@@ -1,7 +1,7 @@
 /**
  * The coded chain of sensing: the one loop that encoder and decoder share. Questions have their own (`answers.ts`).
  *
- *     first state → for each step: x̂0 (public) → an index a chunk → noise → next state → …
+ *     first state → for each step: x̂0 (public) → an index for each chunk → noise → next state → …
  *
  * The two differ only in where the indices come from: the encoder selects them by the private picture, the decoder reads
  * them from the file. All else is a function of the plan, the public seed and the indices.
@@ -19,7 +19,7 @@ import { pixelCuts } from "./grids";
 import type { End } from "./sampling";
 import { Sensing } from "./trajectory";
 
-/** What is public about one step of a picture. */
+/** The public facts of one step of a picture. */
 export interface StepLayout {
   readonly number: number;
   readonly arithmetic: Arithmetic;
@@ -27,30 +27,30 @@ export interface StepLayout {
   readonly candidates: number;
 }
 
-/** Centres c of the touched coordinates, in chunk order → an index a chunk. */
+/** Return an index for each chunk, given the centres c of the touched coordinates in chunk order. */
 export type Choose = (layout: StepLayout, centres: Int32Array) => Uint32Array;
 
-/** What a step of pairs has told, and about which coordinates. */
-export interface Told {
+/** The bits of a step of pairs, with the coordinates and the centres that they are about. */
+export interface PairAnswers {
   readonly arithmetic: Arithmetic;
   readonly coordinates: Int32Array;
   readonly centres: Int32Array;
   readonly bits: Uint8Array;
 }
 
-/** The end of a chain. */
-export interface Walked {
-  /** y, (C, H, W). */
+/** The result of a chain. */
+export interface ChainResult {
+  /** The last state y, (C, H, W). */
   readonly state: Float32Array;
   /** The expected picture, (C, H, W) within [−1, 1]. */
   readonly expected: Float32Array;
   readonly indices: Uint32Array;
-  readonly told: readonly Told[];
-  /** What is known at the end, on the grid of the last step: where samples begin. */
+  readonly answers: readonly PairAnswers[];
+  /** What is known at the end, on the grid of the last step; samples begin there. */
   readonly end: End;
 }
 
-/** Called before each network call, with how many were made and how many there will be; it may throw to stop. */
+/** Callback before each network call; receives the calls made and the calls in all, and may throw to stop. */
 export type Progress = (done: number, calls: number) => void | Promise<void>;
 
 export class Chain {
@@ -71,10 +71,10 @@ export class Chain {
     this.trajectory = new Sensing(plan, denoiser, geometry);
   }
 
-  async run(choose: Choose, progress: Progress): Promise<Walked> {
+  async run(choose: Choose, progress: Progress): Promise<ChainResult> {
     const state = new Float32Array(this.pixels * this.channels);
     const chosen: Uint32Array[] = [];
-    const told: Told[] = [];
+    const answers: PairAnswers[] = [];
     const count = this.plan.steps.length;
     for (let number = 0; number < count; number += 1) {
       await progress(number, count + 1);
@@ -86,7 +86,7 @@ export class Chain {
       const bits = this.bits(layout, indices);
       this.trajectory.advance(number, state, prediction === state ? state.slice() : prediction, places, bits);
       chosen.push(indices);
-      told.push({ arithmetic: layout.arithmetic, coordinates: layout.chunks.order, centres, bits });
+      answers.push({ arithmetic: layout.arithmetic, coordinates: layout.chunks.order, centres, bits });
     }
     await progress(count, count + 1);
     const expected = await this.trajectory.predict(count, state);
@@ -99,7 +99,7 @@ export class Chain {
       at += part.length;
     }
     const end = { known: { state, precision: this.trajectory.snr(count) }, grid: this.geometry, cuts: pixelCuts(this.geometry) };
-    return { state, expected, indices, told, end };
+    return { state, expected, indices, answers, end };
   }
 
   private layout(number: number): StepLayout {
@@ -116,7 +116,7 @@ export class Chain {
     };
   }
 
-  /** What the chosen candidates say, coordinate after coordinate: of pairs, the index is the bit. */
+  /** Return the bit of each coordinate in the chosen candidates; with pairs, the index is the bit. */
   private bits(layout: StepLayout, indices: Uint32Array): Uint8Array {
     if (this.plan.code.name === PAIRS.name) return Uint8Array.from(indices);
     const source = stream(this.seed, this.image, layout.number);

@@ -1,4 +1,4 @@
-/** The codec: a picture in, a certified archive out, and back. */
+/** The codec: it encodes a picture into a certified archive, and decodes it. */
 
 import type { Chunks } from "../core/chunking";
 import { rint } from "../core/exact";
@@ -8,7 +8,7 @@ import type { Release } from "../format/header";
 import { DippError, FILE } from "../errors";
 import type { Denoiser } from "../models/denoiser";
 import { Answers } from "./answers";
-import { Chain, type Progress, type Walked } from "./chain";
+import { Chain, type Progress, type ChainResult } from "./chain";
 import { Selector } from "./encoder";
 import { askRegions } from "./told";
 
@@ -19,7 +19,7 @@ export interface Picture extends Size {
 
 export interface Encoded {
   readonly archive: Archive;
-  readonly walked: Walked;
+  readonly result: ChainResult;
 }
 
 /** Encode a picture under a release, whose seed was drawn before the picture was read. */
@@ -34,17 +34,17 @@ export async function encode(
   const geometry = { height, width, channels };
   requireWords(release, denoiser);
   const selector = new Selector(plan, geometry, picture.pixels);
-  const walked =
+  const result =
     plan.kind === "questions"
       ? await new Answers(plan, denoiser, seed, geometry).run(selector.answer, progress)
       : await new Chain(plan, denoiser, seed, geometry).run(selector.choose, progress);
   const recorded = selector.recorder.ledger(plan, channels);
-  return { archive: Archive.build(release, height, width, walked.indices, recorded), walked };
+  return { archive: Archive.build(release, height, width, result.indices, recorded), result };
 }
 
 /**
- * Ask the regions of a picture, whose unit a release has, what they show beyond `base`: the public picture whose regions
- * were painted without reading them. `state` is what the answers show.
+ * Encode what the regions of a picture show beyond `base`, the public picture whose regions were painted without reading
+ * them. The plan of the release asks these regions; `state` is the picture with the answers.
  */
 export function encodeRegions(release: Release, picture: Picture, base: Uint8Array, denoiser: Denoiser): { archive: Archive; state: Float32Array } {
   const { plan, seed, channels } = release;
@@ -58,7 +58,7 @@ export function encodeRegions(release: Release, picture: Picture, base: Uint8Arr
 }
 
 /** Decode one image of an archive. */
-export async function decode(archive: Archive, number: number, denoiser: Denoiser, progress: Progress): Promise<Walked & Size & { grey: boolean }> {
+export async function decode(archive: Archive, number: number, denoiser: Denoiser, progress: Progress): Promise<ChainResult & Size & { grey: boolean }> {
   const { release } = archive;
   if (release.model !== denoiser.identity) {
     throw new DippError(FILE, `was made with another denoiser (${release.model.slice(0, 12)}…)`, "use `dipp decode --model`");
@@ -70,11 +70,11 @@ export async function decode(archive: Archive, number: number, denoiser: Denoise
   const geometry: Geometry = { height, width, channels };
   let at = 0;
   const read = ({ chunks }: { chunks: Chunks }): Uint32Array => indices.subarray(at, (at += chunks.offsets.length - 1));
-  const walked =
+  const result =
     plan.kind === "questions"
       ? await new Answers(plan, denoiser, seed, geometry).run(read, progress)
       : await new Chain(plan, denoiser, seed, geometry, number).run(read, progress);
-  return { ...walked, height, width, grey };
+  return { ...result, height, width, grey };
 }
 
 /** Throw if a file that asks by words was made with other words than the denoiser has. */
@@ -85,8 +85,8 @@ function requireWords({ plan, table }: Release, { books }: Denoiser): void {
 }
 
 /**
- * A state (C, H, W) around [−1, 1] as eight-bit pixels, pixel·C + channel. The channels of a grey picture, which are views
- * of one value, are averaged, and come out equal.
+ * Return a state (C, H, W) around [−1, 1] as eight-bit pixels at pixel·C + channel. The channels of a grey picture are
+ * averaged, so they come out equal.
  */
 export function toPixels(state: Float32Array, channels: number, grey = false): Uint8Array {
   const count = state.length / channels;

@@ -1,7 +1,7 @@
 /**
- * The encoder's part of the chain: the one place where the private pixels are read, once a step.
+ * The encoder's part of the chain: the only module that reads the private pixels, once in each step.
  *
- * What leaves this module is the indices that the code has drawn, and a record of the integers that their ε depends on.
+ * It returns the indices that the code has drawn, and records the integers on which their ε depends.
  */
 
 import { drawBits, thresholds } from "../codes/pairs";
@@ -25,7 +25,7 @@ export class Selector {
     private readonly pixels: Uint8Array,
   ) {}
 
-  /** A private bit for each touched coordinate. */
+  /** Draw a private bit for each touched coordinate. */
   readonly choose = ({ arithmetic, chunks, candidates }: StepLayout, centres: Int32Array): Uint32Array => {
     const table = arithmetic.levels();
     const shifts = new Int32Array(chunks.order.length);
@@ -45,7 +45,7 @@ export class Selector {
     return Uint32Array.from(drawBits(shifts, arithmetic.limit, thresholds(arithmetic.limit, arithmetic.fractionBits)));
   };
 
-  /** A private index for each block of a round: the means of its coarse pixels, less their prediction, rank its candidates. */
+  /** Draw a private index for each block of a round; its coarse pixels, less their prediction, rank the candidates. */
   readonly answer = (round: Round, prediction: Float32Array): Uint32Array => {
     const means = coarse(round, this.pixels, this.geometry.width); // the private read
     const content = means.map((value, i) => value - prediction[i]!);

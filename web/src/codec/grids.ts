@@ -1,16 +1,16 @@
 /**
- * Grids: pictures between the coarse pixels of one grid and those of another. Everything here is public. Pictures are
- * (C, H, W) in 32-bit floats, and computed in the same order as `dipp/codec/grids.py`.
+ * Grids: means of pictures over coarse pixels, and interpolation between grids. Everything here is public. Pictures are
+ * (C, H, W) in 32-bit floats, computed in the same order as in `dipp/codec/grids.py`.
  */
 
 import type { Geometry, Size } from "../core/geometry";
 import { BLOCK, type Cuts } from "../core/steps";
 
-/** Coarse pixels to either side whose answers tell about a coarse pixel that has none. */
+/** The distance in coarse pixels up to which answers predict a coarse pixel without one. */
 const REACH = 2 * BLOCK;
 const NEAR = Float32Array.from({ length: 2 * REACH + 1 }, (_, i) => Math.exp(-(((i - REACH) / BLOCK) ** 2)));
 
-/** Answers, with the unknown ones predicted by the mean of those within reach, weighted by exp(−d²/16). */
+/** Return answers in which each unknown one is the mean of the known ones within reach, weighted by exp(−d²/16). */
 export function between(answers: Float32Array, known: Uint8Array, { height, width, channels }: Geometry): Float32Array {
   const weights = spread(Float32Array.from(known), height, width);
   const found = answers.slice();
@@ -25,11 +25,11 @@ export function between(answers: Float32Array, known: Uint8Array, { height, widt
   return found;
 }
 
-/** Factor by which the odds of a wrong answer count, and the squared difference that is usual for any block. */
+/** Factor of the odds of a wrong answer; and the least squared difference that counts as usual. */
 const SUSPICION = 0.05;
 const LEAST_USUAL = 1e-3;
 
-/** Answers, with those of a block drawn towards its neighbours where a wrong answer is likely. */
+/** Return answers in which blocks whose answer is probably wrong are drawn towards their neighbours. */
 export function steadied(answers: Float32Array, odds: number, { height, width, channels }: Geometry): Float32Array {
   const size = height * width;
   const [rows, columns] = [Math.ceil(height / BLOCK), Math.ceil(width / BLOCK)];
@@ -65,7 +65,7 @@ export function steadied(answers: Float32Array, odds: number, { height, width, c
   });
 }
 
-/** The sums of `spread`, without what comes from the block of each place itself. */
+/** Return the sums of `spread` for each coarse pixel, without those of its own block. */
 function ofOthers(plane: Float32Array, height: number, width: number): Float32Array {
   return spread(plane, height, width).map((sum, i) => {
     const [row, column] = [Math.floor(i / width), i % width];
@@ -80,7 +80,7 @@ function ofOthers(plane: Float32Array, height: number, width: number): Float32Ar
   });
 }
 
-/** The sums of a plane over the neighbourhood of each place, weighted by `NEAR` along both axes. */
+/** Return the sum over the neighbourhood of each coarse pixel, weighted by `NEAR` along both axes. */
 function spread(plane: Float32Array, height: number, width: number): Float32Array {
   const along = (source: Float32Array, step: number, length: number, place: (i: number) => number): Float32Array =>
     source.map((_, i) => {
@@ -93,12 +93,12 @@ function spread(plane: Float32Array, height: number, width: number): Float32Arra
   return along(down, 1, width, (i) => i % width);
 }
 
-/** Where an axis of a picture is cut every `side` pixels; the last part may be shorter. */
+/** Return the cuts of an axis every `side` pixels; the last part may be shorter. */
 export function squares(length: number, side: number): Int32Array {
   return Int32Array.from({ length: Math.ceil(length / side) + 1 }, (_, i) => Math.min(i * side, length));
 }
 
-/** The means of a picture's values over squares, which the right and lower edges may cut off. */
+/** Return the means of a picture over squares; the right and lower edges may cut off the last ones. */
 export function averaged(values: Float32Array, { height, width }: Size, side: number): Float32Array {
   const [rows, columns] = [Math.ceil(height / side), Math.ceil(width / side)];
   const sums = new Float64Array((values.length / (height * width)) * rows * columns);
@@ -113,13 +113,13 @@ export function averaged(values: Float32Array, { height, width }: Size, side: nu
   return Float32Array.from(sums, (sum, i) => sum / counts[i]!);
 }
 
-/** The grid that cuts at every pixel. */
+/** Return the grid whose coarse pixels are the pixels. */
 export function pixelCuts({ height, width }: { height: number; width: number }): Cuts {
   const every = (length: number): Int32Array => Int32Array.from({ length: length + 1 }, (_, i) => i);
   return { rows: every(height), columns: every(width) };
 }
 
-/** Values of one grid at the centres of another's, by Catmull and Rom's cubic, clipped to [−1, 1]. */
+/** Interpolate values of one grid to the centres of another, by the cubic of Catmull and Rom, clipped to [−1, 1]. */
 export function interpolated(values: Float32Array, channels: number, source: Cuts, onto: Cuts): Float32Array {
   const [height, width] = [source.rows.length - 1, source.columns.length - 1];
   const high = onto.rows.length - 1;

@@ -17,15 +17,15 @@ import { type Books, familyOf, meansOf } from "../models/books";
 
 /** The public candidates of one round of a question. */
 export interface Candidates {
-  /** Candidates × dimensions: what the content of a block is compared with. */
+  /** The candidates (candidates × dimensions) with which the content of a block is compared. */
   readonly compared: Float32Array;
-  /** Candidates × dimensions: what a receiver takes each index for. */
+  /** The value of each index to a receiver (candidates × dimensions). */
   readonly meanings: Float32Array;
-  /** Signs by which the candidates of each block of the round are multiplied, blocks × dimensions; undefined for words. */
+  /** The signs by which the candidates of each block are multiplied (blocks × dimensions); undefined for words. */
   readonly flips: Float32Array | undefined;
 }
 
-/** What is public about one round of a question. */
+/** The public facts of one round of a question. */
 export interface Round {
   readonly number: number;
   readonly turn: number;
@@ -33,7 +33,7 @@ export interface Round {
   /** The blocks of the round, by coordinates of the coarse picture. */
   readonly chunks: Chunks;
   readonly grid: Geometry;
-  /** The pixels that a coarse pixel is the mean of, by its row and column. */
+  /** Return the pixels that a coarse pixel averages, by its row and column. */
   readonly areas: (row: number, column: number) => Area;
   readonly candidates: Candidates;
 }
@@ -42,7 +42,7 @@ export function weightsOf({ indexBits, best, heavy, light }: Question): Weights 
   return { candidates: 2 ** indexBits, best, heavy, light };
 }
 
-/** The candidates of a round of `count` blocks that begin with block `first` of the step. */
+/** Return the candidates of the `count` blocks of a round, which begin with block `first` of the step. */
 export function candidatesOf(
   steps: readonly Question[],
   number: number,
@@ -64,12 +64,12 @@ export function candidatesOf(
   return { compared: book.words, meanings: meansOf(book, weightsOf(step)), flips: undefined };
 }
 
-/** Public random signs. */
+/** Return public random signs. */
 function signs(seed: Uint8Array, number: number, purpose: string, count: number): Float32Array {
   return Float32Array.from(words(stream(seed, 0, number, purpose), count), (word) => (word < 2 ** 31 ? -1 : 1));
 }
 
-/** The mean signal of each coarse pixel of a round's blocks, in the order of the chunks, of pixels (pixel·C + channel). */
+/** Return the mean signal of each coarse pixel of a round, in chunk order, of pixels at pixel·C + channel. */
 export function coarse({ chunks, grid, areas }: Round, pixels: Uint8Array, width: number): Float32Array {
   const { channels } = grid;
   return Float32Array.from(chunks.order, (coordinate) => {
@@ -85,19 +85,19 @@ export function coarse({ chunks, grid, areas }: Round, pixels: Uint8Array, width
   });
 }
 
-/** The dimension of its block that a coordinate of the coarse picture is. */
+/** Return the dimension within its block of a coordinate of the coarse picture. */
 function slotOf(coordinate: number, { width, channels }: Geometry): number {
   const pixel = Math.floor(coordinate / channels);
   return ((Math.floor(pixel / width) % BLOCK) * BLOCK + ((pixel % width) % BLOCK)) * channels + (coordinate % channels);
 }
 
-/** The place of a coordinate of the coarse picture in an array (C, H, W). */
+/** Return the index of a coordinate of the coarse picture in an array (C, H, W). */
 export function placeOf(coordinate: number, { height, width, channels }: Geometry): number {
   return (coordinate % channels) * height * width + Math.floor(coordinate / channels);
 }
 
 /**
- * The m nearest candidates of each block of a round, ascending, by the Euclidean distance over the dimensions that the
+ * Return the m nearest candidates of each block of a round, ascending, by the Euclidean distance over the dimensions that the
  * block has. `content` is private: what the coarse pixels have beyond their prediction, in the order of the chunks.
  */
 export function nearestOf({ chunks, grid, candidates, step }: Round, content: Float32Array): Int32Array {
@@ -136,7 +136,7 @@ function squared(values: Float32Array, first: number, count: number, present?: U
   return sum;
 }
 
-/** What indices mean for each coordinate of the blocks of a round, in the order of the chunks. */
+/** Return the value of each coordinate of a round that a receiver takes from the indices, in chunk order. */
 export function observed(indices: Uint32Array, { chunks, grid, candidates: { meanings, flips }, step }: Round): Float32Array {
   const dims = meanings.length / 2 ** step.indexBits;
   const found = new Float32Array(chunks.order.length);

@@ -1,10 +1,10 @@
 /**
- * Samples: pictures that a file allows. What differs between two of them is what the file does not tell. With precision s
- * of the state y and the network's prediction x̂0, each step takes one more observation of the prediction, of SNR g:
+ * Samples: pictures that are consistent with a file. Two samples differ in what the file does not tell. With precision s
+ * of the state y and the network's prediction x̂0, each step adds one noisy observation of the prediction, of SNR g:
  *
  *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
  *
- * which is ancestral sampling along SNRs. Noise comes from the file's public seed. Nothing here is private.
+ * This is ancestral sampling along SNRs. Noise comes from the file's public seed. Nothing here is private.
  */
 
 import type { Geometry } from "../core/geometry";
@@ -14,14 +14,14 @@ import type { Denoiser } from "../models/denoiser";
 import { type Even, merged } from "../models/evidence";
 import { averaged, squares } from "./grids";
 
-/** What is known at the end of a chain, and where rows and columns of the picture are cut by its grid. */
+/** What is known at the end of a chain, with its grid and the rows and columns at which the grid cuts the picture. */
 export interface End {
   readonly known: Even;
   readonly grid: Geometry;
   readonly cuts: Cuts;
 }
 
-/** The end of a chain from means of its state, so that its grid has a number of pixels at most. */
+/** Return the end of a chain on a coarser grid, of at most `pixels` coarse pixels, by means of its state. */
 export function coarser(end: End, pixels: number): End {
   const { known, grid } = end;
   const side = 2 ** Math.max(0, Math.ceil(Math.log2((grid.height * grid.width) / pixels) / 2));
@@ -37,7 +37,7 @@ export function coarser(end: End, pixels: number): End {
 /** SNR at which hardly any noise is left. */
 const CLEAR = 400;
 
-/** The sample of a number, from what is known, in a number of network calls. */
+/** Return sample `number` from what is known, by `calls` network calls. */
 export async function sampled(
   denoiser: Denoiser,
   { known, grid }: End,
@@ -59,7 +59,7 @@ export async function sampled(
   }
 }
 
-/** Normal numbers of a public stream, by Box and Muller. */
+/** Return standard normal numbers of a public stream, by the method of Box and Muller. */
 function normals(source: Stream, count: number): Float32Array {
   const drawn = words(source, 2 * count);
   return Float32Array.from({ length: count }, (_, i) => {

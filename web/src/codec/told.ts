@@ -1,9 +1,9 @@
 /**
- * What answers tell about regions, beside what was painted there without reading them (`dipp/codec/told.py`).
+ * Answers about regions, added to what was painted there without reading them (`dipp/codec/told.py`).
  *
- * The prediction of a coarse pixel is the mean of the painted picture. What was told is interpolated between the centres
- * of the coarse pixels, falls to nothing within half a coarse pixel of the edge of a region, and is added to the painted
- * picture. Pixels outside the regions are those of the painted picture. Everything here is public.
+ * A coarse pixel is predicted by the mean of the painted picture. Answers are interpolated between the centres of the
+ * coarse pixels, fall to zero within half a coarse pixel of the edge of a region, and are added to the painted picture.
+ * Pixels outside the regions are those of the painted picture. Everything here is public.
  */
 
 import { blocksByRound } from "../core/chunking";
@@ -17,10 +17,10 @@ import type { Answer } from "./answers";
 import { interpolated } from "./grids";
 import { candidatesOf, coarse, observed, placeOf } from "./questions";
 
-/** Coarse pixels within which what was told falls to nothing at the edge of a region. */
+/** The distance from the edge of a region, in coarse pixels, within which answers fall to zero. */
 const FALL = 0.5;
 
-/** Ask regions one question. */
+/** Ask regions one question, and return the indices and the picture with the answers. */
 export function askRegions(
   plan: Plan,
   base: Uint8Array,
@@ -40,7 +40,7 @@ export function askRegions(
   return { state: shown(plan.unit, step, base, geometry, told), indices };
 }
 
-/** The painted picture plus what was told (C, N·parts, parts), as a state (C, H, W). */
+/** Return the painted picture plus the answers (C, N·parts, parts), as a state (C, H, W). */
 function shown({ places }: Regions, step: Question, base: Uint8Array, { height, width, channels }: Geometry, told: Float32Array): Float32Array {
   const [parts, pixels] = [partsOf(step), height * width];
   const picture = Float32Array.from({ length: channels * pixels }, (_, i) => base[channels * (i % pixels) + Math.floor(i / pixels)]! / 127.5 - 1);
@@ -65,7 +65,7 @@ function shown({ places }: Regions, step: Question, base: Uint8Array, { height, 
   return picture.map((value, i) => Math.min(Math.max(value + more[i]! / Math.max(asked[i % pixels]!, 1), -1), 1));
 }
 
-/** What was told of a place at the centres of its pixels. */
+/** Return the answers about a place at the centres of its pixels. */
 function resampled(told: Float32Array, channels: number, parts: number, { height, width }: Place): Float32Array {
   // In parts of a pixel, so that the cuts are whole.
   const every = (count: number, step: number): Int32Array => Int32Array.from({ length: count + 1 }, (_, i) => i * step);
@@ -73,7 +73,7 @@ function resampled(told: Float32Array, channels: number, parts: number, { height
   return interpolated(told, channels, source, { rows: every(height, parts), columns: every(width, parts) });
 }
 
-/** The weight of what was told: 1, and less towards those edges of a place beyond which more is known. */
+/** Return the weight of the answers: 1, and less towards the edges of a place beyond which the picture is known. */
 function fading({ left, top, width, height }: Place, parts: number, whole: { height: number; width: number }): Float32Array {
   const reach = (FALL * Math.sqrt(height * width)) / parts;
   const beyond = (at: number, length: number, first: number, all: number): number =>

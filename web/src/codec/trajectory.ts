@@ -4,9 +4,9 @@
  *
  *     y ← (s·y + g·x̂0 + √g·z)/(s + g),      s ← s + g
  *
- * A network that takes answers is also told what each coordinate was last compared with, and what came of it.
+ * A network that takes answers is also told the value with which each coordinate was last compared, and the answer.
  *
- * Before the first step nothing is known: the prediction is mid-grey, and the network is not asked. A step of level ℓ is
+ * Before the first step nothing is known: the prediction is mid-grey, and no network is called. A step of level ℓ is
  * predicted from the means of y over 2^ℓ × 2^ℓ pixels, whose noise has the power 1/(4^ℓ·s).
  */
 
@@ -19,7 +19,7 @@ import { answerSize } from "../models/evidence";
 import { averaged, interpolated, pixelCuts, squares } from "./grids";
 
 export class Sensing {
-  /** What each coordinate was last compared with, and its answer; undefined if the network takes no answers. */
+  /** The value with which each coordinate was last compared, and its answer; undefined if the network takes no answers. */
   private told: { readonly compared: Float32Array; readonly answers: Float32Array } | undefined;
 
   constructor(
@@ -30,19 +30,19 @@ export class Sensing {
     if (plan.kind !== "sensing") throw new DippError(FILE, "takes steps along timesteps, which this page cannot decode", "use `dipp decode`");
   }
 
-  /** SNR after a number of steps: the exact sum of their gains. */
+  /** Return the SNR after a number of steps: the exact sum of their gains. */
   snr(steps: number): number {
     return fsum(this.plan.steps.slice(0, steps).map((step) => step.gain));
   }
 
-  /** x̂0 before a step; what is not finite counts as 0, on both sides. */
+  /** Return x̂0 before a step; sender and receiver both replace values that are not finite by 0. */
   async predict(number: number, state: Float32Array): Promise<Float32Array> {
     if (!number) return state;
     const found = await this.answer(number, state);
     return found.map((value) => (Number.isFinite(value) ? value : 0));
   }
 
-  /** The denoiser's answer before a step, at the step's resolution, interpolated to all pixels; after the last, at the full one. */
+  /** Return the denoiser's prediction before a step, computed at the step's resolution; after the last step, at the full one. */
   private async answer(number: number, state: Float32Array): Promise<Float32Array> {
     const step = this.plan.steps[number];
     const side = step?.kind === "sensing" ? 2 ** step.level : 1;
@@ -57,7 +57,7 @@ export class Sensing {
     return interpolated(found, channels, cuts, pixelCuts(this.size));
   }
 
-  /** The state after a step, whose noise is ±√P, by bits, at places of the state and 0 elsewhere; in place. */
+  /** Change the state to that after a step, whose noise is ±√P by `bits` at `places`, and 0 elsewhere. */
   advance(number: number, state: Float32Array, prediction: Float32Array, places: Int32Array, bits: Uint8Array): void {
     const before = this.snr(number);
     const gain = this.plan.steps[number]!.gain;
@@ -72,7 +72,7 @@ export class Sensing {
     for (let i = 0; i < places.length; i += 1) state[places[i]!]! += bits[i] ? noise : -noise;
   }
 
-  /** Note the answers of a step: ±size at some places, by bits. */
+  /** Record the answers of a step: ±size at `places`, by `bits`. */
   private tell(prediction: Float32Array, places: Int32Array, bits: Uint8Array, size: number): void {
     if (!this.denoiser.planes.includes("answer")) return;
     const { length } = prediction;

@@ -6,16 +6,16 @@
 import type { Rational } from "../core/arithmetic";
 import type { Code } from "../core/code";
 import { nextAbove } from "../core/exact";
-import { moved } from "../core/price";
+import { reach } from "../core/price";
 import { draw, type Stream } from "../core/randomness";
 import { requirePixel, sensitivityOf } from "./sensitivity";
 
-/** Nats that the rounding of the weights can add to the loss of one selection. */
+/** The most nats that rounding of the weights can add to the loss of one selection. */
 const ETA = 2 ** -38;
-/** Coordinates of the sign channel that share a draw. */
+/** Number of coordinates of the sign channel that share a draw. */
 const GROUP = 16;
 
-/** Pure ε of a selection whose scores move by at most s units of 2^−S bits. */
+/** Return pure ε of a selection whose scores move by at most `sensitivity` units of 2^−S bits. */
 function loss(sensitivity: number, fractionBits: number): number {
   const exact = 2 * sensitivity * Math.LN2 * 2 ** -fractionBits + ETA;
   return nextAbove(exact * (1 + 2 ** -50));
@@ -31,15 +31,15 @@ export function flat(alpha: Rational): Code {
       requirePixel(this, step, unit);
     },
     price(terms, touched, apart, change) {
-      const { units, fractionBits } = moved(sensitivityOf(terms), change);
-      const one = loss(units, fractionBits);
-      const pure = touched * one;
-      return { epsilon: pure, rho: (apart ? touched * (one * one) : pure * pure) / 8 };
+      const { units, fractionBits } = reach(sensitivityOf(terms), change);
+      const epsilon = loss(units, fractionBits);
+      const pure = touched * epsilon;
+      return { epsilon: pure, rho: (apart ? touched * (epsilon * epsilon) : pure * pure) / 8 };
     },
   };
 }
 
-/** The bits of the chosen candidate of a chunk, coordinate after coordinate. */
+/** Write the bits of the chosen candidate of a chunk to `out`, starting at `at`, one for each coordinate. */
 export function winner(source: Stream, chunk: number, size: number, index: number, out: Uint8Array, at: number): void {
   for (let first = 0; first < size; first += GROUP) {
     const drawn = draw(source, chunk, first / GROUP, index);

@@ -1,5 +1,5 @@
 /**
- * Pairs: one bit a coordinate, randomised response against the prediction. Nothing is searched.
+ * Pairs: one bit for each coordinate, by randomised response to the difference from the prediction.
  *
  *     P[+] = 1/(1 + e^−2v),   v = m·ln 2/2^S nats,   bit = (u < T[m]) for one private 64-bit integer u
  *
@@ -9,24 +9,24 @@
 
 import type { Code } from "../core/code";
 import { exp, isqrt, ln, ln2, nearest, ONE, over, times } from "../core/exact";
-import { type Charge, type Moved, moved } from "../core/price";
+import { type Cost, type Reach, reach } from "../core/price";
 import { privateWords } from "../core/randomness";
 import { DippError } from "../errors";
 import { requirePixel, sensitivityOf } from "./sensitivity";
 
 /** Largest V in nats. */
 const MAX_TILT = 20;
-/** Bits to which powers of two with fractional exponents are computed. */
+/** Number of bits to which powers of two with fractional exponents are computed. */
 const POWER_BITS = 192n;
 
-/** 2^(−2^i/2^S)·2^192 for i = 0 … S: each the square root of the next, rounded down, from 2^−1 down. */
+/** Return 2^(−2^i/2^S)·2^192 for i = 0 … S. Each is the square root of the next, rounded down; the last is that of 2^−1. */
 function roots(fractionBits: number): bigint[] {
   const found = [1n << (POWER_BITS - 1n)];
   for (let i = 0; i < fractionBits; i += 1) found.push(isqrt(found[found.length - 1]! << POWER_BITS));
   return found.reverse();
 }
 
-/** T[m] for m = −largest … largest (entry m + largest), by integer arithmetic alone. */
+/** Return T[m] for m = −largest … largest, at index m + largest, computed in integers. */
 export function thresholds(largest: number, fractionBits: number): BigUint64Array {
   const powers = roots(fractionBits);
   const one = 1n << POWER_BITS;
@@ -45,7 +45,7 @@ export function thresholds(largest: number, fractionBits: number): BigUint64Arra
   return table;
 }
 
-/** One private bit a shift. */
+/** Draw a private bit for each shift. */
 export function drawBits(shifts: Int32Array, limit: number, table: BigUint64Array): Uint8Array {
   const drawn = privateWords(shifts.length);
   const bits = new Uint8Array(shifts.length);
@@ -53,12 +53,12 @@ export function drawBits(shifts: Int32Array, limit: number, table: BigUint64Arra
   return bits;
 }
 
-const PRICES = new Map<string, Charge>();
+const PRICES = new Map<string, Cost>();
 
-/** 1 + 2^−40: relative rounding that covers the error of the few operations here, and of the last one to a double. */
+/** 1 + 2^−40: this factor covers the rounding errors of the operations here and of the conversion to a double. */
 const UP = ONE + (ONE >> 40n);
 
-function priced({ units, largest, fractionBits }: Moved): Charge {
+function priced({ units, largest, fractionBits }: Reach): Cost {
   const bit = ln2() >> BigInt(fractionBits); // nats of a unit
   const v = BigInt(largest) * bit;
   const d = BigInt(units) * bit;
@@ -90,7 +90,7 @@ export const PAIRS: Code = {
   },
 
   price(terms, touched, apart, change) {
-    const far = moved(sensitivityOf(terms), change);
+    const far = reach(sensitivityOf(terms), change);
     if (!apart && touched > 1) throw new DippError("pairs", "have each coordinate in a chunk of its own");
     if (!(far.largest * Math.LN2 * 2 ** -far.fractionBits <= MAX_TILT)) {
       throw new DippError("tilt", `must be at most ${MAX_TILT} nats for pairs`);

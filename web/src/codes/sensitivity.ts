@@ -1,4 +1,4 @@
-/** What the codes that pay for a sensitivity have in common: they price single pixels, and answer no questions. */
+/** Checks of the codes whose cost depends on a sensitivity: they protect single pixels, and cannot code questions. */
 
 import type { Code } from "../core/code";
 import type { Sensitivity, Terms } from "../core/price";

@@ -1,5 +1,5 @@
 /**
- * The integer arithmetic of a step: where the private pixel becomes an integer shift, and what that costs.
+ * The integer arithmetic of a step: it turns a private pixel into an integer shift and bounds what the shift can tell.
  *
  *     A(x) = trunc(unit·x),    c = round(unit·x̂0) within ±A(1),    m = clip(A(x) − c, −M, M)
  *
@@ -13,9 +13,9 @@ const MIN_LEVEL = 128;
 const MIN_CLIP = 512;
 const MAX_LEVEL = 1 << 10;
 const MAX_SLOPE = 1 << 28;
-/** Largest S. */
+/** Largest number of fraction bits S of a score. */
 const MAX_FRACTION_BITS = 15;
-/** x of each of the 256 pixel values. */
+/** The signal x in [−1, 1] of each of the 256 pixel values. */
 export const SIGNAL_OF_PIXEL = Float64Array.from({ length: 256 }, (_, pixel) => pixel / 127.5 - 1);
 
 /** α as a fraction in lowest terms. */
@@ -24,27 +24,28 @@ export interface Rational {
   readonly denominator: number;
 }
 
-/** The clip of a step: the largest tilt V in nats, and the residual c from which on the tilt is V. */
+/** The clip of a step: a residual of at least `width` changes the odds by the largest tilt, V nats. */
 export interface Clip {
   readonly tilt: number;
   readonly width: number;
 }
 
+/** The public integers of one step. */
 export class Arithmetic {
   /** S: a unit of score is 2^−S bits. */
   readonly fractionBits: number;
-  /** Units of integer shift per unit of x. */
+  /** Units of shift for each unit of x. */
   readonly unit: number;
   /** A(1) = −A(−1). */
   readonly levelOfOne: number;
-  /** M; undefined, where there is no clip. */
+  /** M: the largest size of a clipped shift; undefined without a clip. */
   readonly largestShift: number | undefined;
-  /** No integer shift is larger in size. */
+  /** Upper bound on the size of any integer shift. */
   readonly limit: number;
   /** D: units by which one coordinate can move any candidate's score. */
   readonly sensitivity: number;
 
-  /** `slope` is that of the channel, L: the nats by which a unit of shift can move the score of an unclipped step. */
+  /** `slope` is L of the channel: the nats by which a shift of 1 can move the score of an unclipped step. */
   constructor(slope: number, gain: number, alpha: Rational, clip?: Clip) {
     const share = alpha.numerator / alpha.denominator;
     const level = (share * (clip ? clip.tilt / clip.width : slope * Math.sqrt(gain))) / Math.LN2;
@@ -66,25 +67,25 @@ export class Arithmetic {
     this.sensitivity = 2 * (clip ? Math.min(this.levelOfOne, digits) : this.levelOfOne);
   }
 
-  /** A of each of the 256 pixel values: what private pixels are looked up in. */
+  /** Return A(x) of each of the 256 pixel values: the table in which private pixels are looked up. */
   levels(): Int32Array {
     return Int32Array.from(SIGNAL_OF_PIXEL, (x) => Math.trunc(this.unit * x));
   }
 
-  /** c of a public prediction; 0 for one that is not finite, so that no transcript makes the encoder fail. */
+  /** Return c of a public prediction, and 0 if it is not finite, so that the encoder never fails. */
   centre(prediction: number): number {
     if (!Number.isFinite(prediction)) return 0;
     return Math.min(Math.max(rint(this.unit * prediction), -this.levelOfOne), this.levelOfOne);
   }
 
-  /** m within ±M. */
+  /** Return a shift cut to ±M. */
   clipped(shift: number): number {
     const most = this.largestShift;
     return most === undefined ? shift : Math.min(Math.max(shift, -most), most);
   }
 }
 
-/** ⌈log2 α⌉, exactly. */
+/** Return ⌈log2 α⌉, computed exactly. */
 function ceilLog2({ numerator, denominator }: Rational): number {
   let bits = -MAX_FRACTION_BITS;
   while (denominator * 2 ** bits < numerator) bits += 1;

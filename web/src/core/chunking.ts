@@ -10,6 +10,7 @@ export interface Chunks {
   readonly offsets: Int32Array;
 }
 
+/** The chunks of a step that touches nothing. */
 export const NOTHING: Chunks = { order: new Int32Array(0), offsets: new Int32Array(1) };
 
 /**
@@ -28,7 +29,7 @@ export function chunks(
   if (count === touched.length) return { order: touched, offsets: Int32Array.from({ length: count + 1 }, (_, i) => i) };
   const pixels = dims / channels;
   const rank = inverse(permutation(stream(seed, 0, step, "chunks"), pixels));
-  // The place of every coordinate of the picture in the deal; those that are not touched are left out.
+  // The touched coordinates in the order in which they are dealt; −1 stands for coordinates that are not touched.
   const dealt = new Int32Array(dims).fill(-1);
   for (const coordinate of touched) {
     const own = rank[Math.floor(coordinate / channels)]!;
@@ -51,14 +52,14 @@ export function chunks(
   return { order, offsets };
 }
 
-/** Blocks of a coarse picture, those that its edges cut off included. */
+/** Return the number of blocks of a coarse picture, including blocks that its edges cut off. */
 export function blockCount({ height, width }: Size): number {
   return Math.ceil(height / BLOCK) * Math.ceil(width / BLOCK);
 }
 
 /**
- * The chunks of each round of a question: the 4×4 coarse pixels of each block, row by row. Each unit is divided by whole
- * blocks, so a block lies in one unit.
+ * Return the chunks of each round of a question. A chunk has the 4×4 coarse pixels of a block, row by row. Each unit is
+ * divided into whole blocks, so a block lies in one unit.
  */
 export function blocksByRound(rounds: number, { height, width, channels }: Geometry): Chunks[] {
   const found = Array.from({ length: rounds }, () => ({ order: [] as number[], offsets: [0] }));
@@ -75,7 +76,7 @@ export function blocksByRound(rounds: number, { height, width, channels }: Geome
   return found.map(({ order, offsets }) => ({ order: Int32Array.from(order), offsets: Int32Array.from(offsets) }));
 }
 
-/** The chunks of several rounds, one after the other. */
+/** Return the chunks of several rounds as one list. */
 export function joinedChunks(parts: readonly Chunks[]): Chunks {
   const order = parts.flatMap((part) => [...part.order]);
   const offsets = [0];

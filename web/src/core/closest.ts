@@ -10,7 +10,7 @@
 
 import { DippError } from "../errors";
 import { exp, fixed, isqrt, ln, nearest, nextAbove, ONE, over, times } from "./exact";
-import type { Charge, Weights } from "./price";
+import type { Cost, Weights } from "./price";
 import { privateWords } from "./randomness";
 
 const MAX_CANDIDATES = 2 ** 22;
@@ -21,12 +21,12 @@ const UP = ONE + (ONE >> 50n);
 /** 1 + 2^−24: how much ρ may lie above the true supremum. */
 const TOLERANCE = ONE + (ONE >> 24n);
 
-/** W: the sum of all weights. */
+/** Return W, the sum of all weights. */
 export function totalOf({ candidates, best, heavy, light }: Weights): bigint {
   return BigInt(best) * heavy + BigInt(candidates - best) * light;
 }
 
-/** j: in how many candidates each of two sets T can differ from the other, at most. */
+/** Return j: the largest number of candidates in one set T that are missing in another. */
 export function differing({ candidates, best }: Weights): number {
   return Math.min(best, candidates - best);
 }
@@ -41,8 +41,8 @@ export function requireWeights(weights: Weights): void {
 }
 
 /**
- * Draw one index for each block, by one private integer each. `nearest` has the m indices of each block, ascending.
- * Element ⌊R/a⌋ of T if R < m·a, otherwise element ⌊(R − m·a)/b⌋ of the candidates outside T.
+ * Draw one index for each block by one private integer R. `nearestOf` has the m indices of T of each block, ascending. The
+ * index is element ⌊R/a⌋ of T if R < m·a, and otherwise element ⌊(R − m·a)/b⌋ of the candidates outside T.
  */
 export function drawn(weights: Weights, nearestOf: Int32Array): Uint32Array {
   const { best, heavy, light } = weights;
@@ -65,7 +65,7 @@ export function drawn(weights: Weights, nearestOf: Int32Array): Uint32Array {
   return indices;
 }
 
-/** Private integers, uniform below a limit, by rejection: what is rejected depends on the drawn bits and the limit alone. */
+/** Return private integers that are uniform below a limit. Rejection depends only on the drawn bits and the limit. */
 function privateBelow(limit: bigint, count: number): BigUint64Array {
   const most = ((1n << 64n) / limit) * limit - 1n;
   const found = new BigUint64Array(count);
@@ -79,8 +79,8 @@ function privateBelow(limit: bigint, count: number): BigUint64Array {
 }
 
 /**
- * Write the places of the `best` largest of `scores`, ascending, to `out`: exactly `best` of them, whatever the scores.
- * What is not a number counts as the smallest, and of equal scores the lower place comes first.
+ * Write the indices of the `out.length` largest scores to `out`, ascending. NaN counts as the smallest score, and of equal
+ * scores the lower index comes first, so the number of indices never depends on the scores.
  */
 export function bestOf(scores: Float64Array, out: Int32Array): void {
   const most = new Float64Array(out.length);
@@ -99,10 +99,10 @@ export function bestOf(scores: Float64Array, out: Int32Array): void {
   out.sort();
 }
 
-const PRICES = new Map<string, Charge>();
+const PRICES = new Map<string, Cost>();
 
-/** Pure ε and ρ of one draw, rounded up. */
-export function priceOf(weights: Weights): Charge {
+/** Return pure ε and ρ of one draw, rounded up. */
+export function priceOf(weights: Weights): Cost {
   const { candidates, best, heavy, light } = weights;
   const key = `${candidates} ${best} ${heavy} ${light}`;
   const known = PRICES.get(key);
@@ -115,7 +115,7 @@ export function priceOf(weights: Weights): Charge {
   return found;
 }
 
-/** A double that is at least `value`, raised by 2^−50 of itself. */
+/** Return a double of at least `value`·(1 + 2^−50). */
 function roundedUp(value: bigint): number {
   const raised = times(value, UP);
   const found = nearest(raised);
@@ -131,8 +131,8 @@ interface Interval {
 }
 
 /**
- * The supremum of D_α/α over the orders α > 1, by intervals of orders that are halved until the largest bound of an
- * interval exceeds the best value met by no more than the tolerance.
+ * Return the supremum of D_α/α over the orders α > 1. Intervals of orders are halved until no bound of an interval exceeds
+ * the largest value found by more than the tolerance.
  */
 function supremum(weights: Weights): bigint {
   const { heavy, light } = weights;
@@ -165,7 +165,7 @@ function supremum(weights: Weights): bigint {
   return intervals.top.bound > best ? intervals.top.bound : best;
 }
 
-/** An interval of orders with its bound: the largest value of the chord's D_α/α on it. */
+/** Return an interval of orders with its bound: the largest D_α/α that the chord of its ends has on it. */
 function bounded(left: bigint, atLeft: bigint, right: bigint, atRight: bigint): Interval {
   const slope = over(atRight - atLeft, right - left);
   const below = times(slope, left) - atLeft;
@@ -177,7 +177,7 @@ function bounded(left: bigint, atLeft: bigint, right: bigint, atRight: bigint): 
   return { bound: over(peak ? slope - over(offset, peak) : slope, ONE + peak), left, atLeft, right, atRight };
 }
 
-/** Intervals, the one of the largest bound on top. */
+/** A heap of intervals, whose top has the largest bound. */
 class Heap {
   private readonly items: Interval[] = [];
 

@@ -1,7 +1,7 @@
-/** The face of a code: for which plans it is made, and what it costs in privacy. */
+/** The interface of a code: the plans that it serves, and its privacy cost. */
 
 import type { Rational } from "./arithmetic";
-import type { Charge, Terms } from "./price";
+import type { Cost, Terms } from "./price";
 import type { Step } from "./steps";
 import type { Unit } from "./units";
 
@@ -9,15 +9,15 @@ export interface Code {
   readonly name: string;
   /** Number of the code in files. */
   readonly number: number;
-  /** α that is folded into the integer scores. */
+  /** α, by which the integer scores are multiplied. */
   readonly alpha: Rational;
-  /** Whether no selection reads coordinates of two units: a change of k units then costs kρ, and not k²ρ. */
+  /** Whether each selection reads coordinates of one unit only; then a change of k units costs kρ instead of k²ρ. */
   readonly alone: boolean;
-  /** Throw if the code is not made for a step, or does not serve a unit. */
+  /** Throw if the code cannot code a step or protect a unit. */
   require(step: Step, unit: Unit): void;
   /**
-   * What the selections cost a unit that takes part in `touched` of them, if each of its coordinates changes by at most
-   * `change` of the 255 levels.
+   * Return the cost of a step to a unit that takes part in `touched` of its selections, if each of its coordinates changes by
+   * at most `change` of the 255 levels.
    */
-  price(terms: Terms, touched: number, apart: boolean, change: number): Charge;
+  price(terms: Terms, touched: number, apart: boolean, change: number): Cost;
 }

@@ -1,15 +1,15 @@
 /**
- * Exact sums, and logarithms to 256 bits: what Python takes from `math.fsum` and `decimal`.
+ * Exact sums, and logarithms to 256 bits, as Python computes them with `math.fsum` and `decimal`.
  *
- * A reader compares certificates to the last bit. JavaScript's own `Math.exp` and `Math.log` may differ in that bit from
- * one browser to the next, so none is used here: numbers are integers in units of 2^−256 until they are rounded, once.
+ * A reader compares certificates to the last bit, in which `Math.exp` and `Math.log` differ between browsers. So this module
+ * does not use them: numbers are integers in units of 2^−256 until they are rounded once.
  */
 
 const BITS = 256n;
-/** 1 in fixed point. */
+/** The number 1 in fixed point. */
 export const ONE = 1n << BITS;
 
-/** The double that is nearest to numerator/denominator; of two, the one with an even last bit. */
+/** Return the double that is nearest to numerator/denominator, and of two equally near ones that with an even last bit. */
 export function nearest(numerator: bigint, denominator: bigint = ONE): number {
   if (numerator < 0n) return -nearest(-numerator, denominator);
   if (numerator === 0n) return 0;
@@ -36,7 +36,7 @@ function bitLength(value: bigint): number {
 
 const MANTISSA = new DataView(new ArrayBuffer(8));
 
-/** A finite double as a whole number of units of 2^−1074, which is exact. */
+/** Return a finite double as a whole number of units of 2^−1074, exactly. */
 function units(value: number): bigint {
   MANTISSA.setFloat64(0, value);
   const bits = MANTISSA.getBigUint64(0);
@@ -46,26 +46,26 @@ function units(value: number): bigint {
   return bits >> 63n ? -size : size;
 }
 
-/** The sum of doubles, exact and rounded once. */
+/** Return the exact sum of doubles, rounded once. */
 export function fsum(values: Iterable<number>): number {
   let total = 0n;
   for (const value of values) total += units(value);
   return nearest(total, 1n << 1074n);
 }
 
-/** A product in fixed point. */
+/** Return a product in fixed point. */
 export function times(a: bigint, b: bigint): bigint {
   return (a * b) >> BITS;
 }
 
-/** A quotient in fixed point. */
+/** Return a quotient in fixed point. */
 export function over(a: bigint, b: bigint): bigint {
   return (a << BITS) / b;
 }
 
 let LN2: bigint | undefined;
 
-/** ln 2 in fixed point: 2·artanh(1/3). */
+/** Return ln 2 = 2·artanh(1/3) in fixed point. */
 export function ln2(): bigint {
   if (LN2 === undefined) {
     let term = (2n * ONE << 64n) / 3n;
@@ -82,7 +82,7 @@ export function ln2(): bigint {
 const HALVINGS = 16n;
 const GUARD = 64n;
 
-/** e^x in fixed point, for any x in fixed point: exact to the last units. */
+/** Return e^x of x in fixed point, with an error of a few units. */
 export function exp(x: bigint): bigint {
   // e^x = 2^k·(e^(r/2^16))^(2^16) with |r| ≤ ln 2/2, the square roots' errors covered by 64 more bits.
   const half = ln2() / 2n;
@@ -105,7 +105,7 @@ function floorDivide(a: bigint, b: bigint): bigint {
   return a < 0n && quotient * b !== a ? quotient - 1n : quotient;
 }
 
-/** ln x in fixed point, for x > 0 in fixed point. */
+/** Return ln x of x > 0 in fixed point. */
 export function ln(x: bigint): bigint {
   let y = fixed(Math.log(nearest(x)));
   // Each turn of y ← y + 2·(x − e^y)/(x + e^y) triples the correct digits: 48, 144, 432 bits.
@@ -116,12 +116,12 @@ export function ln(x: bigint): bigint {
   return y;
 }
 
-/** A double in fixed point, cut off below 2^−256. */
+/** Return a double in fixed point, truncated below 2^−256. */
 export function fixed(value: number): bigint {
   return units(value) >> (1074n - BITS);
 }
 
-/** √n for a whole number, rounded down. */
+/** Return √n of a whole number, rounded down. */
 export function isqrt(n: bigint): bigint {
   if (n < 2n) return n;
   let x = 1n << BigInt((bitLength(n) + 1) >> 1);
@@ -132,7 +132,7 @@ export function isqrt(n: bigint): bigint {
   }
 }
 
-/** The nearest whole number; of two, the even one, as NumPy's `rint`. */
+/** Return the nearest whole number, and of two equally near ones the even one, like NumPy's `rint`. */
 export function rint(value: number): number {
   const floor = Math.floor(value);
   const rest = value - floor;
@@ -141,7 +141,7 @@ export function rint(value: number): number {
   return floor % 2 === 0 ? floor : floor + 1;
 }
 
-/** The next double above a positive one. */
+/** Return the next double above a positive one. */
 export function nextAbove(value: number): number {
   MANTISSA.setFloat64(0, value);
   MANTISSA.setBigUint64(0, MANTISSA.getBigUint64(0) + 1n);

@@ -1,5 +1,5 @@
 /**
- * Masks: who is touched when. The one place that knows periods, passes and groups (`dipp/core/masks.py`).
+ * Masks: the public rule that says which coordinates each step touches (`dipp/core/masks.py`).
  *
  * In a cycle of P ≥ C steps every coordinate (pixel·C + channel) is touched exactly once, and no pixel twice in a step:
  * step s of the cycle touches the channel at position p of the pixel of rank r if s = (r + p·⌊P/C⌋) mod P. Ranks and
@@ -22,26 +22,26 @@ export class Mask {
     }
   }
 
-  /** Refuse a number of channels that the mask is not made for. */
+  /** Throw if the mask cannot serve pictures with this number of channels. */
   require(channels: number): void {
     if (this.period > 1 && channels > this.period) {
       throw new DippError("period", `must be 1, or at least the number of channels (${channels}), got ${this.period}`);
     }
   }
 
-  /** Refuse a unit whose touches the mask cannot count. */
+  /** Throw if the mask cannot count how often this unit is touched. */
   requireUnit(unit: Unit): void {
     if (this.period > 1 && unit.kind !== "pixel") {
       throw new DippError("period", `must be 1 for the unit ${unit.short}, got ${this.period}`);
     }
   }
 
-  /** Coordinates of one pixel that a step touches, at most. */
+  /** Return the largest number of coordinates of a pixel that a step touches. */
   touches(channels: number): number {
     return this.period === 1 ? channels : 1;
   }
 
-  /** The coordinates that a step touches, ascending. */
+  /** Return the coordinates that a step touches, ascending. */
   touched(seed: Uint8Array, step: number, pixels: number, channels: number): Int32Array {
     if (this.period === 1) return Int32Array.from({ length: pixels * channels }, (_, i) => i);
     const slots = this.slots(seed, Math.floor(step / this.period), pixels, channels);
@@ -53,7 +53,7 @@ export class Mask {
     return found;
   }
 
-  /** The slot of each coordinate in a cycle. */
+  /** Return the step of the cycle that touches each coordinate. */
   private slots(seed: Uint8Array, cycle: number, pixels: number, channels: number): Uint16Array {
     const key = `${seed} ${cycle} ${pixels} ${channels}`;
     if (this.cached?.key === key) return this.cached.slots;
@@ -64,7 +64,7 @@ export class Mask {
     for (let pixel = 0; pixel < pixels; pixel += 1) {
       const first = pixel * channels;
       for (let channel = 0; channel < channels; channel += 1) {
-        // The position: how many channels of the pixel have a smaller key, or an equal one and come before.
+        // The position is the number of channels of the pixel with a smaller key, or with an equal key and a smaller number.
         const own = keys[first + channel]!;
         let position = 0;
         for (let other = 0; other < channels; other += 1) {
@@ -78,7 +78,7 @@ export class Mask {
     return slots;
   }
 
-  /** How many coordinates a step touches: the length of `touched`, in closed form. */
+  /** Return the number of coordinates that a step touches: the length of `touched`, in closed form. */
   count(step: number, pixels: number, channels: number): number {
     if (this.period === 1) return pixels * channels;
     const [slot, left] = [step % this.period, pixels % this.period];
@@ -88,22 +88,22 @@ export class Mask {
     return Math.floor(pixels / this.period) * channels + inside + channels - upTo(slot - left + this.period);
   }
 
-  /** How many of so many steps touch a picture of any size: the first of every cycle does. */
+  /** Return how many of `steps` steps touch a picture of any size: the first step of each cycle does. */
   leastSteps(steps: number): number {
     return Math.ceil(steps / this.period);
   }
 
   /**
-   * The most that one pixel is charged if step i charges charges[i] to every pixel that it touches: for each cycle, the
-   * dearest class of ranks modulo P. Ranks are shuffled anew for the next cycle, so the worst of each cycle adds up.
+   * Return the largest cost of a pixel if step i costs every touched pixel `costs[i]`: the sum over cycles of the dearest
+   * class of ranks modulo P. Ranks are shuffled anew for each cycle, so one pixel can be in the dearest class of each.
    */
-  worst(charges: readonly number[], channels: number): number {
-    if (this.period === 1) return fsum(charges);
+  worst(costs: readonly number[], channels: number): number {
+    if (this.period === 1) return fsum(costs);
     const apart = Math.floor(this.period / channels);
     const dearest: number[] = [];
-    for (let first = 0; first < charges.length; first += this.period) {
+    for (let first = 0; first < costs.length; first += this.period) {
       const met = new Map<number, number[]>();
-      charges.slice(first, first + this.period).forEach((charge, slot) => {
+      costs.slice(first, first + this.period).forEach((charge, slot) => {
         for (let position = 0; position < channels; position += 1) {
           const rank = (((slot - position * apart) % this.period) + this.period) % this.period;
           met.set(rank, [...(met.get(rank) ?? []), charge]);

@@ -1,4 +1,4 @@
-/** Public standard normal numbers, as `dipp/models/diffusion.py` draws them: normal quantiles of uniform numbers. */
+/** Public standard normal numbers, drawn as in `dipp/models/diffusion.py`: normal quantiles of uniform numbers. */
 
 import { type Stream, words } from "./randomness";
 
@@ -22,7 +22,7 @@ const FAR = [
     1.3692988092273580531e-1, 5.9983220655588793769e-1, 1],
 ];
 
-/** The number below which a standard normal one lies with a probability in (0, 1). */
+/** Return the quantile of the standard normal law at a probability in (0, 1). */
 export function quantile(probability: number): number {
   const away = probability - 0.5;
   if (Math.abs(away) <= 0.425) return away * rational(MIDDLE, 0.180625 - away * away);
@@ -35,7 +35,7 @@ function rational([above, below]: number[][], x: number): number {
   return at(above!) / at(below!);
 }
 
-/** The first `count` standard normal numbers of a stream. */
+/** Return the first `count` standard normal numbers of a stream. */
 export function normals(source: Stream, count: number): Float32Array {
   return Float32Array.from(words(source, count), (word) => quantile((word + 0.5) / 2 ** 32));
 }

@@ -19,17 +19,17 @@ export const MAX_PIXELS = 2 ** 31 - 1;
 
 export class Plan {
   readonly mask: Mask;
-  /** The integers of each step; no draw of a question depends on its own. */
+  /** The integers of each step; those of a question decide no draw. */
   readonly arithmetics: readonly Arithmetic[];
 
   constructor(
-    /** P of the sign channel: z = ±√P on the share 1/P of the coordinates that a step touches. */
+    /** P of the sign channel: a step touches the share 1/P of the coordinates, where its noise is ±√P. */
     readonly period: number,
     readonly code: Code,
     readonly steps: readonly Step[],
-    /** Whether the channels of a pixel are dealt to different chunks, in all steps that have at least C chunks. */
+    /** Whether each step of at least C chunks deals the C channels of a pixel to different chunks. */
     readonly separate = true,
-    /** What the certificate protects. */
+    /** The unit that the certificate protects. */
     readonly unit: Unit = PIXEL,
   ) {
     if (!steps.length) throw new DippError("steps", "must be at least one");
@@ -54,7 +54,7 @@ export class Plan {
     return this.steps[0]!.kind;
   }
 
-  /** How many chunks, and so indices, each step of a picture has. */
+  /** Return the number of chunks, and so of indices, of each step of a picture. */
   chunkCounts(geometry: Geometry): number[] {
     const pixels = pixelsOf(geometry);
     if (!(pixels >= 1 && pixels <= MAX_PIXELS)) throw new DippError("pixels", `must be from 1 to ${MAX_PIXELS}, got ${pixels}`);
@@ -65,17 +65,17 @@ export class Plan {
     );
   }
 
-  /** How often a unit takes part in the selections of a step, at most. */
+  /** Return the largest number of selections of a step in which a unit takes part. */
   touches(step: Step, channels: number): number {
     return step.kind === "questions" ? step.split ** 2 * (isRegions(this.unit) ? mostPlaces(this.unit.places) : 1) : this.mask.touches(channels);
   }
 
-  /** Whether a step of this number of chunks has no two parts of a unit in one chunk, for certain. */
+  /** Return whether a step of this number of chunks certainly has each part of a unit in another chunk. */
   apart(chunks: number, channels: number): boolean {
     return this.kind === "questions" || this.mask.touches(channels) === 1 || (this.separate && chunks >= channels);
   }
 
-  /** What the draws of a step are priced from. */
+  /** Return the terms from which the draws of a step are priced. */
   terms(number: number): Terms {
     const step = this.steps[number]!;
     if (step.kind === "questions") {

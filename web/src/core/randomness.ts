@@ -1,5 +1,5 @@
 /**
- * Randomness: common randomness, which sender and receiver share, and private randomness, which only the sender knows.
+ * Randomness, common and private: sender and receiver share the common one, and only the sender knows the private one.
  *
  * Common randomness is Philox 4x32-10, keyed by SHA-256 of the public seed, an image, a step and a purpose; its layout is
  * part of the file format (`dipp/core/randomness.py`). Private randomness comes from `crypto.getRandomValues`, through
@@ -13,10 +13,10 @@ export const SEED_BYTES = 16;
 /** 16-bit draws in one Philox block of 128 bits. */
 const DRAWS_PER_BLOCK = 8;
 const PHILOX_ROUNDS = 10;
-/** Bytes that a browser gives at a time. */
+/** Largest number of random bytes that a browser returns at a time. */
 const MOST_AT_ONCE = 65536;
 
-/** `count` private 64-bit integers from the browser's secure generator: the only source of private randomness. */
+/** Return `count` private 64-bit integers from the browser's secure generator, the only source of private randomness. */
 export function privateWords(count: number): BigUint64Array {
   const words = new BigUint64Array(count);
   const bytes = new Uint8Array(words.buffer);
@@ -26,19 +26,19 @@ export function privateWords(count: number): BigUint64Array {
   return words;
 }
 
-/** A new public seed. Draw it before a picture is read: a seed chosen after seeing the picture leaks through it. */
+/** Return a new public seed. Draw it before a picture is read: a seed that is chosen afterwards can tell of the picture. */
 export function freshSeed(): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(SEED_BYTES));
 }
 
-/** The public stream of one seed, image, step and purpose; its chunks differ in Philox's counter. */
+/** The key and nonce of the public random numbers of one seed, image, step and purpose. */
 export interface Stream {
   readonly key0: number;
   readonly key1: number;
   readonly nonce: number;
 }
 
-/** Derive the stream of an image, a step and a purpose: a part of the file format. */
+/** Return the stream of an image, a step and a purpose, by the rule of the file format. */
 export function stream(seed: Uint8Array, image = 0, step = 0, purpose = "candidates"): Stream {
   if (seed.length !== SEED_BYTES) throw new DippError("seed", `must be ${SEED_BYTES} bytes, got ${seed.length}`);
   const name = new TextEncoder().encode(`dipp/1/${purpose}\0`);
@@ -52,7 +52,7 @@ export function stream(seed: Uint8Array, image = 0, step = 0, purpose = "candida
   return { key0: digest.getUint32(0, true), key1: digest.getUint32(4, true), nonce: digest.getUint32(8, true) };
 }
 
-/** Philox 4x32-10 of one counter: four words, into `out` from `at` on. */
+/** Write the four words of Philox 4x32-10 for one counter to `out`, starting at `at`. */
 export function philox(
   source: Stream,
   counter0: number,
@@ -81,7 +81,7 @@ export function philox(
   out[at + 3] = c3;
 }
 
-/** The upper 32 bits of a product of two words, by halves. */
+/** Return the upper 32 bits of the product of two words. */
 function highProduct(a: number, b: number): number {
   const [aLow, aHigh, bLow, bHigh] = [a & 0xffff, a >>> 16, b & 0xffff, b >>> 16];
   const middle = aHigh * bLow + ((aLow * bLow) >>> 16);
@@ -89,7 +89,7 @@ function highProduct(a: number, b: number): number {
   return (aHigh * bHigh + (middle >>> 16) + (other >>> 16)) | 0;
 }
 
-/** The 16-bit draw of a candidate for a group of coordinates: random access to the common randomness. */
+/** Return the 16-bit draw of a candidate for a group of coordinates, without computing those before it. */
 export function draw(source: Stream, chunk: number, group: number, candidate: number): number {
   const half = candidate % DRAWS_PER_BLOCK;
   philox(source, group, Math.floor(candidate / DRAWS_PER_BLOCK), chunk, BLOCK);
@@ -98,7 +98,7 @@ export function draw(source: Stream, chunk: number, group: number, candidate: nu
 
 const BLOCK = new Uint32Array(4);
 
-/** The first `count` words of a stream: words 4·i … 4·i + 3 are block i. */
+/** Return the first `count` words of a stream: words 4·i … 4·i + 3 are block i. */
 export function words(source: Stream, count: number): Uint32Array {
   const blocks = Math.ceil(count / 4);
   const out = new Uint32Array(4 * blocks);
@@ -106,12 +106,12 @@ export function words(source: Stream, count: number): Uint32Array {
   return out.subarray(0, count);
 }
 
-/** A public uniform permutation of 0 … count − 1: the stable order of 64-bit keys. */
+/** Return a public uniform permutation of 0 … count − 1: the stable order of 64-bit keys. */
 export function permutation(source: Stream, count: number): Uint32Array {
   const keys = words(source, 2 * count);
   let order = Uint32Array.from({ length: count }, (_, i) => i);
   let spare = new Uint32Array(count);
-  // Sixteen bits at a time from the lowest on; each pass keeps the order of equals.
+  // Radix sort by sixteen bits at a time, from the lowest; each pass keeps the order of equal digits.
   for (const [word, shift] of [[1, 0], [1, 16], [0, 0], [0, 16]] as const) {
     const starts = new Uint32Array(65537);
     for (let i = 0; i < count; i += 1) starts[((keys[2 * i + word]! >>> shift) & 0xffff) + 1]! += 1;
@@ -122,7 +122,7 @@ export function permutation(source: Stream, count: number): Uint32Array {
   return order;
 }
 
-/** Where each number stands in a permutation. */
+/** Return the position of each number in a permutation. */
 export function inverse(order: Uint32Array): Uint32Array {
   const rank = new Uint32Array(order.length);
   order.forEach((value, place) => (rank[value] = place));

@@ -1,7 +1,7 @@
 /**
- * The unit `region`: everything in one declared region of a picture; what lies outside is public (`dipp/core/regions.py`).
- * A region consists of one or several places: boxes of whole pixels. Places of one number are one unit. The page makes
- * places without masks.
+ * The unit `region`: everything in one declared region of a picture. Pixels outside are public (`dipp/core/regions.py`).
+ * A region has one or more places, which are boxes of whole pixels; places with the same number are one unit. The page
+ * makes places without masks.
  *
  * A place is divided into parts × parts coarse pixels, whatever its size: coarse pixel (i, j) of a box of h × w pixels has
  * the rows from ⌊i·h/parts⌋ up to the next such cut, one row at least, and the columns likewise. The coarse pictures of the
@@ -29,7 +29,7 @@ export interface Regions extends Unit {
 const NUMBERS = 6;
 const MOST_PLACES = 1024;
 
-/** Rectangles as places: those that overlap, also by way of others, are one unit. */
+/** Return boxes as places. Boxes that overlap, directly or through other boxes, are one unit. */
 export function placesOf(boxes: readonly Omit<Place, "unit">[]): Place[] {
   const roots: number[] = [];
   boxes.forEach((box, number) => {
@@ -51,12 +51,12 @@ function meet(one: Rectangle, other: Rectangle): boolean {
   );
 }
 
-/** Places of the unit that has the most. */
+/** Return the largest number of places of one unit. */
 export function mostPlaces(places: readonly Place[]): number {
   return Math.max(...places.map(({ unit }) => places.filter((other) => other.unit === unit).length));
 }
 
-/** The unit of declared regions. */
+/** Return the unit of declared regions. */
 export function regions(places: readonly Place[]): Regions {
   require(places);
   const units = 1 + Math.max(...places.map(({ unit }) => unit));
@@ -87,7 +87,7 @@ export function regions(places: readonly Place[]): Regions {
   };
 }
 
-/** Read the parameters of a unit's bytes. */
+/** Read regions from the parameters in a unit's bytes. */
 export function regionsOf(parameters: Uint8Array): Regions {
   if (parameters.length % (4 * NUMBERS)) throw new DippError("regions", "have masks, which this page cannot read", "use `dipp check`");
   const view = new DataView(parameters.buffer, parameters.byteOffset, parameters.length);

@@ -1,10 +1,10 @@
-/** SHA-256 [FIPS 180-4], at once: the browser's own answers only later, and streams are derived in the middle of a step. */
+/** SHA-256 [FIPS 180-4] as a plain function: the browser's own is asynchronous, and streams are derived in the middle of a step. */
 
 const PRIMES = [...primes(64)];
 const ROUND = Uint32Array.from(PRIMES, (prime) => fraction(prime, 3));
 const START = Uint32Array.from(PRIMES.slice(0, 8), (prime) => fraction(prime, 2));
 
-/** The first primes. */
+/** Return the first primes. */
 function* primes(count: number): Generator<bigint> {
   const found: bigint[] = [];
   for (let n = 2n; found.length < count; n += 1n) {
@@ -15,7 +15,7 @@ function* primes(count: number): Generator<bigint> {
   }
 }
 
-/** The first 32 bits of the fraction of a root: the constants of the standard. */
+/** Return the first 32 bits of the fraction of a root: a constant of the standard. */
 function fraction(prime: bigint, degree: number): number {
   const wanted = prime << BigInt(32 * degree);
   let low = 0n;
@@ -25,7 +25,7 @@ function fraction(prime: bigint, degree: number): number {
   return Number(low & 0xffffffffn);
 }
 
-/** The digest of some bytes. */
+/** Return the digest of bytes. */
 export function sha256(data: Uint8Array): Uint8Array {
   const padded = new Uint8Array((data.length + 72) & ~63);
   padded.set(data);

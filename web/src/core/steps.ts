@@ -1,6 +1,5 @@
 /**
- * Steps: what one question of an encoding is, in public numbers (`dipp/core/steps.py`). Floats are 32-bit ones, as the
- * file has them.
+ * Steps: the public numbers of one step of an encoding (`dipp/core/steps.py`). Floats have 32 bits, as in the file.
  */
 
 import { DippError } from "../errors";
@@ -13,9 +12,9 @@ const MAX_INDEX_BITS = 22;
 export const MAX_LEVEL = 4;
 
 interface Coded {
-  /** What the SNR of the state grows by; of a question, the SNR that the network is told after it. */
+  /** The SNR that the step adds to the state; for a question, the SNR that the network is told after it. */
   readonly gain: number;
-  /** Coordinates of a chunk, at most. */
+  /** Largest number of coordinates of a chunk. */
   readonly chunkSize: number;
   /** log2 n: each chunk selects among 2^indexBits candidates. */
   readonly indexBits: number;
@@ -33,24 +32,24 @@ export interface SensingStep extends Coded {
   readonly kind: "sensing";
   /** V: the largest tilt in nats. */
   readonly tilt: number;
-  /** c: the residual from which on the tilt is V. */
+  /** c: residuals beyond ±c are cut to it. */
   readonly clip: number;
-  /** The denoiser predicts from means of 2^level × 2^level pixels of the state; 0 in the first step, which asks nothing. */
+  /** The denoiser predicts from means of 2^level × 2^level pixels of the state; 0 in the first step, which calls no network. */
   readonly level: number;
 }
 
-/** One question to every unit: which candidate is nearest to what each of its blocks shows. */
+/** A step that asks which candidate is nearest to each block of a unit. */
 export interface Question extends Coded {
   readonly kind: "questions";
-  /** Blocks along a side of a unit. */
+  /** The number of blocks along a side of a unit. */
   readonly split: number;
-  /** In how many rounds the blocks are asked. */
+  /** The number of rounds in which the blocks are asked. */
   readonly rounds: number;
   /** `WORDS` or `SIGNS`. */
   readonly candidate: number;
-  /** What an observed candidate is multiplied by. */
+  /** The factor by which an observed candidate is multiplied. */
   readonly scale: number;
-  /** m: how many of the candidates are drawn with the heavy weight. */
+  /** m: the number of candidates that have the heavy weight. */
   readonly best: number;
   /** a: the weight of each of the m nearest candidates. */
   readonly heavy: bigint;
@@ -60,12 +59,12 @@ export interface Question extends Coded {
 
 export type Step = TimedStep | SensingStep | Question;
 
-/** Coarse pixels along a side of a block. */
+/** The number of coarse pixels along a side of a block. */
 export const BLOCK = 4;
 export const MAX_SPLIT = 32;
-/** By number of rounds: in which round a block is asked, by its row and column modulo the size of the pattern. */
+/** For each number of rounds, the round of a block by its row and column modulo the size of the pattern. */
 export const ROUNDS: Readonly<Record<number, readonly (readonly number[])[]>> = { 1: [[0]], 2: [[0, 1], [1, 0]], 4: [[0, 2], [3, 1]] };
-/** What the candidates of a question are: words of the model's books, or random signs times a scale. */
+/** Kinds of candidates of a question: words of the model's books, or random signs times a scale. */
 export const [WORDS, SIGNS] = [0, 1] as const;
 
 /** The round in which the coarse pixel or block at a place is asked; `size` is the number of coarse pixels of a place. */
@@ -75,12 +74,12 @@ export function roundOf(rounds: number, row: number, column: number, size = 1): 
   return pattern[place(row)]![place(column)]!;
 }
 
-/** Coarse pixels along a side of a unit. */
+/** Return the number of coarse pixels along a side of a unit. */
 export function partsOf(step: Question): number {
   return BLOCK * step.split;
 }
 
-/** Where the grid of a question cuts the rows and the columns of a picture. */
+/** Return where the grid of a question cuts the rows and the columns of a picture. */
 export interface Cuts {
   readonly rows: Int32Array;
   readonly columns: Int32Array;
@@ -90,13 +89,13 @@ export function cutsOf(step: Question, unit: Unit, { height, width }: Geometry):
   return { rows: unit.divisions(height, partsOf(step)), columns: unit.divisions(width, partsOf(step)) };
 }
 
-/** Rows and columns of a picture, from the first on and up to the last, which is not among them. */
+/** A rectangle of a picture: its first row and column, and the first beyond it. */
 export interface Area {
   readonly rows: readonly [number, number];
   readonly columns: readonly [number, number];
 }
 
-/** The pixels that the coarse pixels of a question are means of, by their row and column. */
+/** Return the pixels that a coarse pixel of a question averages, by its row and column. */
 export function areasOf(step: Question, unit: Unit, geometry: Geometry): (row: number, column: number) => Area {
   if (isRegions(unit)) {
     const parts = partsOf(step);
@@ -117,7 +116,7 @@ export function isRegions(unit: Unit): unit is Regions {
   return unit.kind === "region";
 }
 
-/** The size of the coarse picture that a question asks about. */
+/** Return the size of the coarse picture that a question asks about. */
 export function gridOf(step: Question, unit: Unit, geometry: Geometry): Geometry {
   const { height, width, channels } = geometry;
   if (isRegions(unit)) return { height: partsOf(step) * unit.places.length, width: partsOf(step), channels };

@@ -1,6 +1,6 @@
 /**
- * Units: what a certificate protects. A unit is one part of a public partition of a picture's coordinates, which follows
- * from the picture's size and public parameters alone (`dipp/core/units.py`).
+ * Units: what a certificate protects (`dipp/core/units.py`). Units divide the coordinates of a picture by a public rule,
+ * which depends only on the size of the picture and on public parameters.
  */
 
 import { DippError } from "../errors";
@@ -11,28 +11,28 @@ const MAX_SIDE = 4096;
 
 export interface Unit {
   readonly kind: "pixel" | "cell" | "picture" | "region";
-  /** The unit in a word or two, to be used after "per". */
+  /** The name of a unit, to be used after "per". */
   readonly short: string;
-  /** The unit in words that end a sentence. */
+  /** A description of the unit, which can end a sentence. */
   readonly words: string;
   /** The reader to whom the bound of ε is made, in words that follow "for". */
   readonly reader: string;
-  /** The number of the kind, and its parameters behind it. */
+  /** The number of the kind, followed by its parameters. */
   readonly bytes: Uint8Array;
-  /** The number of units of a picture. */
+  /** Return the number of units of a picture. */
   count(size: Size): number;
-  /** The unit of a pixel, from 0 to count − 1. */
+  /** Return the number of the unit of a pixel, from 0 to count − 1. */
   of(pixel: number, size: Size): number;
-  /** How many units a window can meet, wherever it lies in a picture of this size; by default in one of any size. */
+  /** Return the largest number of units that a window can overlap in a picture of this size; by default, of any size. */
   met(width: number, height: number, size?: Size): number;
   /**
-   * Where an axis of `length` pixels is cut if each unit is divided into `parts` equal parts along it: ascending from 0 to
-   * `length`, so that no part lies in two units.
+   * Return where an axis of `length` pixels is cut to divide each unit into `parts` equal parts along it. The cuts ascend
+   * from 0 to `length`, and no part lies in two units.
    */
   divisions(length: number, parts: number): Int32Array;
-  /** How many parts `divisions` has, without making them. */
+  /** Return the number of parts of `divisions`, without computing them. */
   partCount(length: number, parts: number): number;
-  /** This unit on the coarse picture that has one pixel for each of the parts of `divisions`. */
+  /** Return this unit for the coarse picture that has one pixel for each part of `divisions`. */
   divided(parts: number): Unit;
 }
 
@@ -61,7 +61,7 @@ export const PIXEL: Unit = {
   },
 };
 
-/** Squares of `side`×`side` pixels of a grid from the top left corner, cut off at the right and bottom edge. */
+/** Return the unit of square cells: a grid from the top left corner, whose last cells the right and lower edge cut off. */
 export function cells(side: number): Unit {
   if (!Number.isInteger(side) || side < 2 || side > MAX_SIDE) {
     throw new DippError("unit", `must have cells with a side from 2 to ${MAX_SIDE} pixels, got ${side}`);
@@ -96,7 +96,7 @@ export function cells(side: number): Unit {
   };
 }
 
-/** A whole picture: everything but its size. */
+/** The unit of a whole picture, which is everything but its size. */
 export const PICTURE: Unit = {
   kind: "picture",
   short: "picture",
@@ -112,7 +112,7 @@ export const PICTURE: Unit = {
   divided: () => PICTURE,
 };
 
-/** Read a unit's bytes, or throw. */
+/** Read a unit from its bytes; throw if they are not those of a unit. */
 export function unitOf(content: Uint8Array): Unit {
   const [number, ...parameters] = content;
   if (number === 1) {
@@ -125,7 +125,7 @@ export function unitOf(content: Uint8Array): Unit {
   return found;
 }
 
-/** The size with the fewest units, whose certificate is the worst; undefined without sizes. */
+/** Return the size with the fewest units, whose certificate is the worst; undefined without sizes. */
 export function smallest<T extends Size>(unit: Unit, sizes: readonly T[]): T | undefined {
   const rank = (size: T): number[] => [unit.count(size), size.height * size.width, size.height];
   const before = (a: number[], b: number[]): boolean => {
@@ -135,7 +135,7 @@ export function smallest<T extends Size>(unit: Unit, sizes: readonly T[]): T | u
   return sizes.reduce<T | undefined>((least, size) => (least && !before(rank(size), rank(least)) ? least : size), undefined);
 }
 
-/** The unit of each coordinate of a picture. */
+/** Return the number of the unit of a coordinate. */
 export function unitOfCoordinate(unit: Unit, coordinate: number, geometry: Geometry): number {
   return unit.of(Math.floor(coordinate / geometry.channels), geometry);
 }

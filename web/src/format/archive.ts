@@ -1,5 +1,5 @@
 /**
- * Archives: images as indices in a `.dipp` file, with the certificate that covers every byte.
+ * Archives: images as indices in a `.dipp` file, with a certificate for every byte.
  *
  * Indices have a fixed length and are packed bit to bit; image i of a run of equal sizes starts at bit i·B. Images of 512
  * bits and more carry a CRC-16 of their own; the last four bytes of a file are the CRC-32 of all before.
@@ -16,10 +16,10 @@ import { checkKind, type Header, headerBytes, readHeader, type Release, type Run
 const TRAILER_BYTES = 4;
 const CHECKSUM_FROM_BITS = 512;
 const CHECKSUM_BITS = 16;
-/** Sizes × steps of any archive; more must have as many bits. */
+/** The product of sizes and steps that any archive may have; an archive with more must have as many bits. */
 const WORK = 1 << 20;
 
-/** What every image of a size has in the file. */
+/** The layout of the images of one size: their indices, and how many bits they take. */
 class Layout {
   readonly counts: readonly number[];
   readonly indexBits: number;
@@ -33,7 +33,7 @@ class Layout {
     return this.indexBits >= CHECKSUM_FROM_BITS;
   }
 
-  /** Bits of an image, its checksum included. */
+  /** The number of bits of an image, with its checksum. */
   get bits(): number {
     return this.indexBits + (this.hasChecksum ? CHECKSUM_BITS : 0);
   }
@@ -67,14 +67,14 @@ export class Archive {
   private constructor(
     readonly bytes: Uint8Array,
     private readonly header: Header,
-    /** Where each run starts in the file. */
+    /** The position in the file at which each run starts. */
     private readonly starts: readonly number[],
     private readonly layouts: ReadonlyMap<string, Layout>,
   ) {}
 
   /**
-   * Archive one picture, given its indices in the order of steps and chunks. `recorded` is what the encoder wrote down as
-   * it went: nothing is archived if that is not what the plan says, from which every reader makes the certificate.
+   * Return the archive of one picture, given its indices in the order of steps and chunks. `recorded` is the ledger of the
+   * encoder; throw if it differs from the ledger of the plan, from which every reader computes the certificate.
    */
   static build(release: Release, height: number, width: number, indices: ArrayLike<number>, recorded: Ledger): Archive {
     const planned = Ledger.planned(release.plan, { height, width, channels: release.channels });
@@ -88,7 +88,7 @@ export class Archive {
     return Archive.fromBytes(joined([data, trailer]));
   }
 
-  /** Check and take over the bytes of a file. */
+  /** Read an archive from the bytes of a file; throw if they are damaged or state a wrong certificate. */
   static fromBytes(bytes: Uint8Array): Archive {
     checkKind(bytes.subarray(0, 5));
     const inner = bytes.subarray(0, Math.max(0, bytes.length - TRAILER_BYTES));
@@ -101,7 +101,7 @@ export class Archive {
     const { release, runs } = header;
     const sizes = new Map(runs.map((run) => [nameOf(run), run]));
     const steps = release.plan.steps.length;
-    // An image has an index a cycle, and an index has a bit: a file that claims more is not worth the arithmetic.
+    // An image has at least an index for each cycle, and an index at least a bit: refuse larger claims before computing.
     const least = sizes.size * release.plan.mask.leastSteps(steps);
     if (least > 8 * reader.left || sizes.size * steps > Math.max(WORK, 8 * reader.left)) {
       throw damaged("its images need more bits than it has");
@@ -131,17 +131,17 @@ export class Archive {
     return this.header.certificate;
   }
 
-  /** Number of images. */
+  /** The number of images. */
   get length(): number {
     return this.runs.reduce((total, run) => total + run.images, 0);
   }
 
-  /** Whether the file is one of pairs, of which one pixel's odds can be told. */
+  /** Whether the file was coded by pairs, so that the odds of one pixel are known. */
   get pairs(): boolean {
     return this.release.plan.code.name === PAIRS.name;
   }
 
-  /** Size and indices of one image, decoded without any other. */
+  /** Return the size and the indices of one image, without reading the others. */
   image(number: number): { height: number; width: number; grey: boolean; indices: Uint32Array; counts: readonly number[] } {
     let first = 0;
     for (const [i, { images, height, width }] of this.runs.entries()) {
@@ -156,13 +156,13 @@ export class Archive {
     throw new DippError("image", `must be from 0 to ${this.length - 1}, got ${number}`);
   }
 
-  /** Bits a pixel of the indices alone. */
+  /** Bits per pixel of the indices alone. */
   get payloadBpp(): number {
     const bits = this.runs.reduce((total, run) => total + run.images * this.layouts.get(nameOf(run))!.indexBits, 0);
     return bits / this.pixels;
   }
 
-  /** Bits a pixel of the whole file. */
+  /** Bits per pixel of the whole file. */
   get fileBpp(): number {
     return (8 * this.bytes.length) / this.pixels;
   }

@@ -1,4 +1,4 @@
-/** Numbers in bytes: varints and packed columns, each with one spelling only, and a reader that trusts nobody. */
+/** Numbers in bytes: varints and packed columns. Each number has one spelling only, and the reader checks every range. */
 
 import { damaged } from "../errors";
 
@@ -10,7 +10,7 @@ export class ByteReader {
 
   constructor(private readonly data: Uint8Array) {}
 
-  /** Bytes that are still to come. */
+  /** The number of bytes that were not read yet. */
   get left(): number {
     return this.data.length - this.at;
   }
@@ -21,7 +21,7 @@ export class ByteReader {
     return this.data.subarray(this.at - count, this.at);
   }
 
-  /** A number from low to high: seven bits a byte, the lowest first, no byte more than needed. */
+  /** Read a whole number from low to high: seven bits per byte, the lowest first, in as few bytes as possible. */
   varint(name: string, low: number, high: number): number {
     return Number(this.wideVarint(name, BigInt(low), BigInt(high)));
   }
@@ -39,17 +39,17 @@ export class ByteReader {
     throw damaged(`${name} has too many bytes`);
   }
 
-  /** A number from low to high in one byte. */
+  /** Read a whole number from low to high that takes one byte. */
   byte(name: string, low: number, high: number): number {
     return within(name, this.take(1)[0]!, low, high);
   }
 
-  /** `count` numbers from low to high: the smallest, the width of the differences to it, the differences. */
+  /** Read `count` numbers from low to high: the smallest, the width of the differences to it, and the differences. */
   column(name: string, count: number, low: number, high: number): number[] {
     return this.wideColumn(name, count, BigInt(low), BigInt(high)).map(Number);
   }
 
-  /** A column of numbers that doubles cannot hold. */
+  /** Read a column of numbers that doubles cannot hold. */
   wideColumn(name: string, count: number, low: bigint, high: bigint): bigint[] {
     if (!count) return [];
     const base = this.wideVarint(name, low, high);
@@ -75,11 +75,11 @@ export class ByteReader {
   }
 }
 
-/** Reads bits from the highest of a byte to the lowest. */
+/** A reader of bits, from the highest of each byte to the lowest. */
 export class BitReader {
   constructor(private readonly data: Uint8Array, private at = 0) {}
 
-  /** A number of up to 32 bits, its highest first. */
+  /** Read a number of up to 32 bits, the highest first. */
   take(width: number): number {
     let value = 0;
     for (let i = 0; i < width; i += 1, this.at += 1) {
@@ -88,7 +88,7 @@ export class BitReader {
     return value;
   }
 
-  /** A number of up to 64 bits, its highest first. */
+  /** Read a number of up to 64 bits, the highest first. */
   takeWide(width: number): bigint {
     if (width <= 32) return BigInt(this.take(width));
     const high = BigInt(this.take(width - 32));
@@ -102,7 +102,7 @@ export class BitReader {
   }
 }
 
-/** Writes bits from the highest of a byte to the lowest. */
+/** A writer of bits, from the highest of each byte to the lowest. */
 export class BitWriter {
   private at = 0;
   readonly bytes: Uint8Array;
@@ -127,7 +127,7 @@ function bitLength(value: bigint): number {
   return value ? value.toString(2).length : 0;
 }
 
-/** The bytes that `ByteReader.varint` reads. */
+/** Return the bytes of a whole number, which `ByteReader.varint` reads. */
 export function varint(value: number | bigint): Uint8Array {
   let left = BigInt(value);
   const out: number[] = [];
@@ -135,7 +135,7 @@ export function varint(value: number | bigint): Uint8Array {
   return Uint8Array.from([...out, Number(left)]);
 }
 
-/** The bytes that `ByteReader.column` reads. */
+/** Return the bytes of a column, which `ByteReader.column` reads. */
 export function column(values: readonly (number | bigint)[]): Uint8Array {
   if (values.length < 2) return joined(values.map(varint));
   const wide = values.map(BigInt);
@@ -170,7 +170,7 @@ const CRC_32 = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** The CRC-32 of zlib. */
+/** Return the CRC-32 of bytes, as zlib computes it. */
 export function crc32(data: Uint8Array): number {
   let crc = ~0;
   for (const byte of data) crc = CRC_32[(crc ^ byte) & 0xff]! ^ (crc >>> 8);
@@ -183,7 +183,7 @@ const CRC_16 = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** CRC-16 (polynomial 0x1021, start 0xFFFF) of indices, each as four bytes with the highest first. */
+/** Return the CRC-16 (polynomial 0x1021, start 0xFFFF) of indices, each as four bytes with the highest first. */
 export function crc16(indices: ArrayLike<number>): number {
   let crc = 0xffff;
   for (let i = 0; i < indices.length; i += 1) {

@@ -1,8 +1,8 @@
 /**
- * The header of a `.dipp` file: all that is public about it. `docs/format.md` describes every byte.
+ * The header of a `.dipp` file, which has everything public about it. `docs/format.md` describes every byte.
  *
  * The page reads files of the sign channel under pairs, the flat code or closest, and writes clipped sensing with pairs
- * and questions with closest. Reading never trusts: each number has a range, and every header has one spelling only.
+ * and questions with closest. The reader checks the range of each number, and every header has one spelling only.
  */
 
 import { CLOSEST } from "../codes/closest";
@@ -26,9 +26,9 @@ export const VERSION = 3;
 /** The last commit that reads formats 1 and 2, which came before the first release. */
 const LAST_OF_OLD = "89b0fc8";
 const [SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN] = [1, 2, 3, 4, 5, 6];
-/** Fields of files that this page does not decode, and what they are about. */
+/** Fields of files that this page cannot read, with what such a file holds. */
 const FOREIGN = new Map([[7, "latents of a diffusion model"], [9, "declared regions"]]);
-/** Fields that this page knows, and their least and largest lengths. */
+/** Fields that this page reads, with their least and largest lengths in bytes. */
 const FIELD_BYTES = new Map<number, readonly [number, number]>([
   [SEED_GIVEN, [0, 0]],
   [BEACON, [40, 88]],
@@ -37,13 +37,13 @@ const FIELD_BYTES = new Map<number, readonly [number, number]>([
   [DELTA, [8, 8]],
   [HIDDEN, [8, 8]],
 ]);
-/** First byte of the field about the source. */
+/** Flags in the first byte of the field about the source. */
 const [WINDOW, ALL_GREY, SOME_GREY] = [1, 2, 4];
 const SIGN = 2;
 /** The number of the kind of units that are declared regions. */
 const REGION = 3;
 const MAX_UNIT_BYTES = 2 ** 24;
-/** How touched coordinates are dealt to chunks: whether channels of a pixel may share one. */
+/** Numbers of the two ways to deal coordinates to chunks: the channels of a pixel may share a chunk, or not. */
 const [TOGETHER, SEPARATE] = [0, 1];
 /** Numbers of the kinds of steps that the page writes; 0 is that of steps along timesteps. */
 const [SENSED, ASKED] = [1, 2];
@@ -59,27 +59,27 @@ const MAX_FIELDS = 255;
 const MAX_CHANNELS = 16;
 const MAX_ALPHA_PART = 2 ** 15 - 1;
 
-/** What sender and receiver, and everybody else, know about an encoding. */
+/** The public parameters of one encoding. */
 export interface Release {
   readonly plan: Plan;
   /** Hex SHA-256 of the denoiser. */
   readonly model: string;
   readonly seed: Uint8Array;
   readonly channels: number;
-  /** δ of the budget, where an (ε, δ) was asked for. */
+  /** δ of the budget, if an (ε, δ) was asked for. */
   readonly delta?: number | undefined;
-  /** Hex SHA-256 of the public table that the gains of a sensing plan follow from. */
+  /** Hex SHA-256 of the public table from which the plan was made. */
   readonly table?: string | undefined;
   readonly seedGiven: boolean;
-  /** The public beacon that the seed follows from: 16 bytes of the sender's own, round, value. */
+  /** The public beacon from which the seed follows: 16 bytes of the sender, the round and the value. */
   readonly beacon?: Uint8Array | undefined;
-  /** Which values of pictures of more than eight bits became black and white. */
+  /** The stored values that became black and white, for pictures of more than eight bits. */
   readonly window?: readonly [number, number] | undefined;
-  /** Width and height of the objects that the plan is to hide, wherever they lie. */
+  /** Width and height of the objects that the plan was chosen to hide, wherever they lie. */
   readonly hidden?: readonly [number, number] | undefined;
 }
 
-/** A row of images of one size. */
+/** Consecutive images of one size. */
 export interface Run {
   readonly images: number;
   readonly height: number;
@@ -94,7 +94,7 @@ export interface Header {
   readonly grey: (image: number) => boolean;
 }
 
-/** Refuse what is no archive of this version, by the first bytes of the file. */
+/** Throw if the first bytes of a file are not those of an archive in this version of the format. */
 export function checkKind(front: Uint8Array): void {
   if (!front.length || MAGIC.some((byte, i) => i < front.length && front[i] !== byte)) {
     throw new DippError(FILE, "is not a dipp archive");
@@ -107,7 +107,7 @@ export function checkKind(front: Uint8Array): void {
   if (version !== VERSION) throw new DippError(FILE, "is not a dipp archive");
 }
 
-/** Read a header and leave the reader behind it. A claim that does not follow from the plan is refused. */
+/** Read a header; throw if the certificate that it states does not follow from its plan. */
 export function readHeader(reader: ByteReader): Header {
   checkKind(reader.take(MAGIC.length + 1));
   const model = hex(reader.take(MODEL_BYTES));
@@ -150,7 +150,7 @@ function readUnit(reader: ByteReader): Unit {
   return content[0] === REGION ? regionsOf(content.subarray(1)) : unitOf(content);
 }
 
-/** What the fields say of a release. */
+/** Return the parts of a release that the fields state. */
 function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<Release, "plan" | "model" | "seed" | "channels"> {
   const [table, beacon, stated, source, size] = [TABLE, BEACON, DELTA, SOURCE, HIDDEN].map((key) => fields.get(key)?.slice());
   const delta = stated && new DataView(stated.buffer).getFloat64(0, true);
@@ -179,7 +179,7 @@ function readRuns(reader: ByteReader): Run[] {
   return runs;
 }
 
-/** The window of the source, if its field has one. */
+/** Return the window of the source; undefined if the field has none. */
 function readWindow(content: Uint8Array): [number, number] | undefined {
   const kind = content[0]!;
   const windowed = Boolean(kind & WINDOW);
@@ -191,7 +191,7 @@ function readWindow(content: Uint8Array): [number, number] | undefined {
   return window;
 }
 
-/** Which images are grey, by the field about the source: all, none, or those whose bits are set. */
+/** Return which images are grey by the field about the source: all, none, or those whose bits are set. */
 function readGrey(source: Uint8Array | undefined, images: number): (image: number) => boolean {
   const kind = source?.[0] ?? 0;
   const which = source?.slice(kind & WINDOW ? 9 : 1) ?? new Uint8Array(0);
@@ -203,7 +203,7 @@ function readGrey(source: Uint8Array | undefined, images: number): (image: numbe
   return kind & SOME_GREY ? bit : () => Boolean(kind & ALL_GREY);
 }
 
-/** The public seed that follows from a beacon (`dipp/core/beacon.py`). */
+/** Return the public seed that follows from a beacon (`dipp/core/beacon.py`). */
 function seedOfBeacon(beacon: Uint8Array): Uint8Array {
   return sha256(joined([new TextEncoder().encode("dipp/2/beacon\0"), beacon])).slice(0, SEED_BYTES);
 }
@@ -225,7 +225,7 @@ function readRational(reader: ByteReader): Rational {
   return { numerator, denominator };
 }
 
-/** The steps: their kind, their number, the columns of the kind, and those of the code (pairs have none). */
+/** Read the steps: their kind, their number, the columns of the kind, and those of the code (pairs have none). */
 function readSteps(reader: ByteReader, code: Code): Step[] {
   const kind = reader.varint("kind of steps", 0, MAX_NUMBER);
   if (kind > ASKED) throw newer(`kind ${kind} of steps`);
@@ -238,14 +238,14 @@ function readSteps(reader: ByteReader, code: Code): Step[] {
 
 type Own<T> = Omit<T, "chunkSize" | "indexBits">;
 
-/** Steps of clipped sensing. */
+/** Read the steps of clipped sensing. */
 function readSensed(reader: ByteReader, count: number): Own<SensingStep>[] {
   const [tilts, clips, gains] = ["tilt", "clip", "snr_gain"].map((name) => readFloats(reader, name, count));
   const levels = reader.column("level", count, 0, MAX_LEVEL);
   return tilts!.map((tilt, i) => ({ kind: "sensing", tilt, clip: clips![i]!, gain: gains![i]!, level: levels[i]! }));
 }
 
-/** Steps along the timesteps of a diffusion. */
+/** Read steps along the timesteps of a diffusion. */
 function readTimed(reader: ByteReader, count: number): Own<TimedStep>[] {
   const times = reader.column("timesteps", count + 1, 0, 2 ** 16 - 1);
   const gains = readFloats(reader, "snr_gain", count);
@@ -253,7 +253,7 @@ function readTimed(reader: ByteReader, count: number): Own<TimedStep>[] {
   return gains.map((gain, i) => ({ kind: "timesteps", start: times[i]!, end: times[i + 1]!, gain }));
 }
 
-/** Questions. */
+/** Read questions. */
 function readAsked(reader: ByteReader, count: number): Own<Question>[] {
   const splits = reader.column("split", count, 1, MAX_SPLIT);
   const rounds = reader.column("rounds", count, 1, 4);
@@ -275,7 +275,7 @@ function readAsked(reader: ByteReader, count: number): Own<Question>[] {
   }));
 }
 
-/** A column of 32-bit floats: the zeros that the bits of all of them end in, and the bits without these. */
+/** Read a column of 32-bit floats: the number of zero bits in which all of them end, and the other bits. */
 function readFloats(reader: ByteReader, name: string, count: number): number[] {
   const zeros = reader.byte(name, 0, 30);
   const bits = reader.column(name, count, 1, MAX_FLOAT_BITS >>> zeros);
@@ -283,7 +283,7 @@ function readFloats(reader: ByteReader, name: string, count: number): number[] {
   return Array.from(new Float32Array(Uint32Array.from(bits, (one) => one << zeros).buffer));
 }
 
-/** The bytes that `readFloats` reads. */
+/** Return the bytes that `readFloats` reads. */
 function floatColumn(values: readonly number[]): Uint8Array {
   const bits = Array.from(new Uint32Array(Float32Array.from(values).buffer));
   const every = bits.reduce((sum, one) => sum | one, 0);
@@ -291,7 +291,7 @@ function floatColumn(values: readonly number[]): Uint8Array {
   return joined([Uint8Array.of(zeros), column(bits.map((one) => one >>> zeros))]);
 }
 
-/** The bytes that `readSteps` reads, of plans that the page makes. */
+/** Return the bytes that `readSteps` reads, for plans that the page makes. */
 function stepBytes({ code, steps }: Plan): Uint8Array {
   const sensed = steps.filter((step) => step.kind === "sensing");
   const asked = steps.filter((step) => step.kind === "questions");
@@ -312,7 +312,7 @@ function stepBytes({ code, steps }: Plan): Uint8Array {
   ]);
 }
 
-/** The header of a release that the page makes. */
+/** Return the header of a release that the page makes. */
 export function headerBytes(release: Release, runs: readonly Run[], certificate: Certificate): Uint8Array {
   const { plan } = release;
   if (release.window) throw new DippError("window", "must be left out, because the page takes pictures of eight bits only");
@@ -342,7 +342,7 @@ export function headerBytes(release: Release, runs: readonly Run[], certificate:
   ]);
 }
 
-/** 64-bit floats, the lowest byte first. */
+/** Return 64-bit floats, the lowest byte first. */
 function doubles(...values: number[]): Uint8Array {
   const view = new DataView(new ArrayBuffer(8 * values.length));
   values.forEach((value, i) => view.setFloat64(8 * i, value, true));

@@ -1,7 +1,7 @@
 /**
- * Books: the public words of a model, by which blocks of pictures are described. `words.safetensors` has all of them, and
- * files name it by its SHA-256. What a word means to a receiver follows from its share of public blocks and from the law of
- * the draw (`dipp/models/books.py`).
+ * Books: the public words of a model, which describe blocks of pictures. The file `words.safetensors` has all of them, and
+ * archives name it by its SHA-256. The meaning of a word to a receiver follows from its share of public blocks and from the
+ * law of the draw (`dipp/models/books.py`).
  */
 
 import { nearest } from "../core/exact";
@@ -9,20 +9,20 @@ import type { Weights } from "../core/price";
 import { BLOCK, type Question } from "../core/steps";
 import { DippError } from "../errors";
 
-/** The family of the words of a round of step `number`: what the prediction is that blocks differ from; that of regions is painted. */
+/** Return the family of words of a round of step `number`. It says how blocks are predicted; regions are predicted by painting. */
 export function familyOf(steps: readonly Question[], number: number, turn: number, painted: boolean): string {
   if (number === 0 && painted) return "again";
   if (number === 0) return turn === 0 ? "raw" : `between ${turn}`;
   return steps[number - 1]!.split === steps[number]!.split ? "again" : "finer";
 }
 
-/** The words of one family and number: words × dimensions, and how many public blocks each word is nearest to. */
+/** The words of one family and number of bits (words × dimensions), and the number of public blocks nearest to each word. */
 export interface Book {
   readonly words: Float32Array;
   readonly counts: Uint32Array;
 }
 
-/** What each index means, words × dimensions. */
+/** Return the value of each index to a receiver, words × dimensions. */
 export function meansOf({ words, counts }: Book, { heavy, light }: Weights): Float32Array {
   const dims = words.length / counts.length;
   const total = counts.reduce((sum, count) => sum + count, 0);
@@ -60,7 +60,7 @@ export class Books {
     }
   }
 
-  /** A book, or an error if the model has no such book. */
+  /** Return a book; throw if the model has no such book. */
   book(family: string, bits: number): Book {
     const found = this.books.get(`${family}/${bits}`);
     if (!found) throw new DippError("words", `of this page have no book of ${2 ** bits} for ${family}`, "use `dipp decode --model`");
@@ -80,7 +80,7 @@ function bookOf(name: string, bytes: (name: string, kind: string) => ArrayBuffer
   return { words, counts };
 }
 
-/** A number of half precision, given by its bits. */
+/** Return a number of half precision from its bits. */
 function single(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;

@@ -1,18 +1,18 @@
 /**
- * Evidence: all that the network is told about a picture x0 before it predicts it (`dipp/models/evidence.py`). It is
- * public. A precision is one number for all pixels, or a map of them (H, W), where infinity means exactly known.
+ * Evidence: everything public that the network is told about a picture x0 before it predicts it (`dipp/models/evidence.py`).
+ * A precision is one number for all pixels, or a map (H, W); infinity means that a pixel is known exactly.
  */
 
 type Precision = number | Float32Array;
 
 export interface Evidence {
-  /** y = x0 + noise/√precision, (C, H, W). */
+  /** The state y = x0 + noise/√precision, (C, H, W). */
   readonly state: Float32Array;
   readonly precision: Precision;
-  /** A second view of x0, whose errors are smooth; undefined if there is none. */
+  /** A second estimate of x0, whose errors are smooth; undefined if none is given. */
   readonly estimate?: Float32Array;
   readonly estimatePrecision?: Precision;
-  /** What each coordinate was last compared with, and what came of it, from −1 to 1; undefined if nothing is told of it. */
+  /** The value with which each coordinate was last compared, and its answer from −1 to 1; undefined if not given. */
   readonly compared?: Float32Array;
   readonly answers?: Float32Array;
 }
@@ -20,18 +20,18 @@ export interface Evidence {
 /** A plane of the network's input, as its config names it. */
 export type Plane = "state" | "inside" | "precision" | "estimate" | "estimate precision" | "compared" | "answer";
 
-/** The largest SNR that the network knows: a larger one is taken for it. */
+/** The largest SNR for which the network was trained; larger ones are cut to it. */
 export const LARGEST_SNR = 1e3;
-/** Largest precision that enters a mean, and the least by which one is divided. */
+/** The largest precision that enters a mean, and the smallest precision that is used as a divisor. */
 const LARGEST = 1e12;
 
 /** Standard deviation of pixel values in [−1, 1], by which levels are defined. */
 const DEVIATION = 0.5;
 
-/** Evidence whose pixels are all known alike. */
+/** Evidence whose pixels all have the same precision. */
 export type Even = Evidence & { readonly precision: number; readonly estimatePrecision?: number };
 
-/** State and estimate as one state: their precision-weighted mean. */
+/** Return evidence with one state: the precision-weighted mean of state and estimate. */
 export function merged(evidence: Even): Even;
 export function merged(evidence: Evidence): Evidence;
 export function merged({ state, precision, estimate, estimatePrecision = 0 }: Evidence): Evidence {
@@ -49,15 +49,15 @@ function at(precision: Precision, pixel: number): number {
   return typeof precision === "number" ? precision : precision[pixel]!;
 }
 
-/** The mean squared error that predictions usually have, by SNR. */
+/** The constants of the usual mean squared error of predictions as a function of the SNR. */
 const [USUAL, FALL, POWER] = [0.2, 20, 0.7];
 
-/** The size of the answers that a network is told after a step of a gain, whose noise has a size, from a state of an SNR. */
+/** Return the size of the answers of a step, from its noise, its gain and the SNR of the state before it. */
 export function answerSize(noise: number, gain: number, snr: number): number {
   return Math.fround(noise * Math.sqrt(gain) * Math.sqrt(USUAL / (1 + FALL * snr) ** POWER));
 }
 
-/** The one SNR by which the network scales its features: of a map, that which leaves pixels the same share of their variance. */
+/** Return the SNR by which the network scales its features; for a map, the SNR that leaves pixels the same share of their variance. */
 export function levelOf(evidence: Evidence): number {
   const { precision } = merged(evidence);
   if (typeof precision === "number") return precision;
@@ -70,13 +70,13 @@ export function levelOf(evidence: Evidence): number {
   return told / left / DEVIATION ** 2;
 }
 
-/** A prediction with the exactly known pixels put back. */
+/** Return a prediction in which exactly known pixels keep their values. */
 export function restored(prediction: Float32Array, { state, precision }: Evidence): Float32Array {
   if (typeof precision === "number") return prediction;
   return prediction.map((value, i) => (precision[i % precision.length] === Infinity ? state[i]! : value));
 }
 
-/** What a network with these planes takes, one plane after the other: (K, H, W). It makes `inside` itself. */
+/** Return the input of a network with these planes, (K, H, W), without `inside`, which the network computes itself. */
 export function stacked(evidence: Evidence, planes: readonly Plane[], channels: number): Float32Array {
   const { state, precision } = merged(evidence);
   const { estimate, estimatePrecision = 0, compared, answers } = evidence;

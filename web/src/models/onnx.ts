@@ -1,6 +1,6 @@
 /**
- * The shipped network in ONNX Runtime Web: on WebGPU where there is an adapter, in WebAssembly else. Its inputs are the
- * planes that its config names, stacked (1, K, H, W), and the SNR (1); any height and width will do.
+ * The shipped network in ONNX Runtime Web, on WebGPU if there is an adapter and otherwise in WebAssembly. Its inputs are
+ * the planes that its config names, stacked (1, K, H, W), and the SNR (1), for any height and width.
  */
 
 import type * as Runtime from "onnxruntime-web";
@@ -20,11 +20,11 @@ const FILES: Record<Engine, { script: string; support: string }> = {
 /** More threads than this gain little on pictures of the size that browsers handle. */
 const MOST_THREADS = 8;
 
-/** What the page says of its network. */
+/** The facts about the network that the page's table has. */
 export interface NetworkFacts {
   readonly identity: string;
   readonly channels: number;
-  /** What the network is told, in the order of its input. */
+  /** The planes that the network takes, in the order of its input. */
   readonly planes: readonly Plane[];
 }
 
@@ -72,7 +72,7 @@ export class OnnxDenoiser implements Denoiser {
     return this.facts.channels;
   }
 
-  /** One call at a time: the runtime takes no second one meanwhile. */
+  /** Predict x̂0. Calls wait for each other, because the runtime takes only one at a time. */
   predict(evidence: Evidence, size: Size): Promise<Float32Array> {
     const found = this.busy.then(() => this.run(evidence, size));
     this.busy = found.catch(() => undefined);
@@ -92,7 +92,7 @@ export class OnnxDenoiser implements Denoiser {
   }
 }
 
-/** WebGPU, if a real adapter answers. */
+/** Return WebGPU if the browser has an adapter, and otherwise WebAssembly. */
 export async function bestEngine(): Promise<Engine> {
   try {
     const adapter = await navigator.gpu?.requestAdapter();

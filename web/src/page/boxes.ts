@@ -1,13 +1,13 @@
 /**
- * Boxes over the picture: drawn by dragging, moved by their middle, sized by their corner, deleted by their button. Each can
- * be reached by the keyboard: arrows move it, arrows with Shift size it, Delete takes it away.
+ * Boxes over the picture. A user drags to draw one, drags its middle to move it and its corner to size it, and deletes it by
+ * its button. On the keyboard, arrows move a box, arrows with Shift size it, and Delete removes it.
  */
 
 import type { Size } from "../core/geometry";
 import { type Box, grown } from "../redaction/boxes";
 import { element, made } from "./dom";
 
-/** Sides of a box that is added by the button, as shares of the picture's. */
+/** The sides of a box that the button adds, as shares of the picture's sides. */
 const SHARE = 0.2;
 const ARROWS: Record<string, readonly [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -15,11 +15,11 @@ export class Boxes {
   private readonly sheet = element("sheet");
   private readonly layer = element("boxes");
   private size: Size | undefined;
-  /** Pixels by which boxes grow, which are shown around each. */
+  /** The number of pixels by which boxes grow, shown around each. */
   private growth = 0;
   private own: Box[] = [];
 
-  /** `changed` is called whenever there are other boxes. */
+  /** `changed` is called after each change of the boxes. */
   constructor(private readonly changed: () => void) {
     let start: readonly [number, number] | undefined;
     this.layer.addEventListener("pointerdown", (event) => {
@@ -46,12 +46,12 @@ export class Boxes {
     this.layer.addEventListener("pointercancel", end);
   }
 
-  /** The boxes as they are hidden: grown, and within the picture. */
+  /** The boxes that are hidden: grown, and cut at the edges of the picture. */
   get hidden(): Box[] {
     return this.own.flatMap((box) => (this.size && grown(box, this.growth, this.size)) || []);
   }
 
-  /** Draw boxes over a picture; those of another picture are forgotten. */
+  /** Draw boxes over a picture; boxes of a picture of another size are removed. */
   show(size: Size, growth: number): void {
     if (size.width !== this.size?.width || size.height !== this.size.height) this.own = [];
     [this.size, this.growth] = [size, growth];
@@ -69,7 +69,7 @@ export class Boxes {
     this.hide();
   }
 
-  /** Add a box in the middle, for those who do not draw. */
+  /** Add a box in the middle, for users who do not draw. */
   add(): void {
     const { width, height } = this.size!;
     const [wide, high] = [Math.max(2, Math.round(width * SHARE)), Math.max(2, Math.round(height * SHARE))];
@@ -79,7 +79,7 @@ export class Boxes {
     (this.layer.lastElementChild as HTMLElement).focus();
   }
 
-  /** The place of a pointer, in pixels of the picture. */
+  /** Return the position of a pointer in pixels of the picture. */
   private at(event: PointerEvent): readonly [number, number] {
     const { width, height } = this.size!;
     const box = this.sheet.getBoundingClientRect();
@@ -108,7 +108,7 @@ export class Boxes {
     Object.assign(around.style, { inset: `${-100 * by[1]}% ${-100 * by[0]}%` });
   }
 
-  /** The element of a box. */
+  /** Return the element of a box. */
   private made(): HTMLElement {
     const remove = made("button", "×", { type: "button", class: "remove", "aria-label": "Delete this box" });
     const corner = made("div", "", { class: "corner", "aria-hidden": "true" });
@@ -159,18 +159,18 @@ export class Boxes {
   }
 }
 
-/** The box between two corners, in whole pixels. */
+/** Return the box between two corners, in whole pixels. */
 function between([x0, y0]: readonly [number, number], [x1, y1]: readonly [number, number]): Box {
   const [left, top] = [Math.floor(Math.min(x0, x1)), Math.floor(Math.min(y0, y1))];
   return { left, top, width: Math.ceil(Math.max(x0, x1)) - left, height: Math.ceil(Math.max(y0, y1)) - top };
 }
 
-/** A box that is moved, or whose lower right corner is. */
+/** Return a box after it was moved, or after its lower right corner was. */
 function moved(box: Box, across: number, down: number, sized: boolean): Box {
   return sized ? { ...box, width: box.width + across, height: box.height + down } : { ...box, left: box.left + across, top: box.top + down };
 }
 
-/** A box of two pixels a side or more, within the picture. */
+/** Return a box with sides of at least two pixels, within the picture. */
 function whole({ left, top, width, height }: Box, size: Size): Box {
   const [wide, high] = [Math.min(Math.max(2, width), size.width), Math.min(Math.max(2, height), size.height)];
   return { left: Math.min(Math.max(0, left), size.width - wide), top: Math.min(Math.max(0, top), size.height - high), width: wide, height: high };

@@ -1,11 +1,11 @@
-/** What the page needs of a browser. */
+/** The features of a browser that the page needs. */
 
 import { DippError } from "../errors";
 
-/** An empty module with one instruction on 128 bits, which the runtime needs. */
+/** A WebAssembly module with one instruction on 128 bits, which the runtime needs. */
 const SIMD = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11]);
 
-/** Refuse a browser that lacks something, with what it lacks. */
+/** Throw if the browser lacks a feature; the error names it. */
 export function requireBrowser(): void {
   const needed: Record<string, boolean> = {
     "WebAssembly with SIMD": typeof WebAssembly === "object" && WebAssembly.validate(SIMD),

@@ -1,4 +1,4 @@
-/** The camera: it runs only while its picture is on the page, and a snapshot stops it. */
+/** The camera, which runs only while the page shows its picture. A snapshot stops it. */
 
 import { DippError } from "../errors";
 import { element } from "./dom";
@@ -8,7 +8,7 @@ let camera: MediaStream | undefined;
 const button = element<HTMLButtonElement>("camera");
 
 export async function startCamera(): Promise<void> {
-  if (button.disabled) return; // a second stream would be one that nobody stops
+  if (button.disabled) return; // nobody would stop a second stream
   button.disabled = true;
   try {
     camera = await navigator.mediaDevices.getUserMedia({ video: true });
@@ -29,7 +29,7 @@ export function stopCamera(): void {
   button.disabled = false;
 }
 
-/** What the camera sees now, as a PNG. */
+/** Stop the camera, and return its last picture as a PNG. */
 export function snapshot(): Promise<Blob> {
   const video = element<HTMLVideoElement>("video");
   const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);

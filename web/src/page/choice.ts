@@ -1,4 +1,4 @@
-/** What is chosen: the size that must stay hidden, its ε and, of pixels, the bits; and what that means in words. */
+/** The choice of the size that must stay hidden, of its ε and, for single pixels, of the rate; and its meaning in words. */
 
 import { PICTURE, PIXEL, type Unit } from "../core/units";
 import type { Size } from "../core/geometry";
@@ -6,7 +6,7 @@ import { boundWords, Certificate, headlineOf, upper } from "../privacy/certifica
 import { element, grouped } from "./dom";
 import { entryOf, epsilonsOf, gradeOf, hiddenBy, measuredWords, planOf, type Side, sidesOf, type Table, type TableEntry } from "./table";
 
-/** The size and the ε to begin with, where the model has words. */
+/** The size and the ε that are chosen when the page opens, if the model has words. */
 const [FIRST_SIDE, FIRST_EPSILON] = [32, 4];
 /** A face, as an example of an object of another size. */
 const FACE = [60, 80] as const;
@@ -16,10 +16,10 @@ export class Choice {
   private readonly epsilon = element<HTMLInputElement>("epsilon");
   private readonly rate = element<HTMLInputElement>("rate");
   readonly sides: readonly Side[];
-  /** The ε that was chosen last, of pixels and of larger objects. */
+  /** The ε that was chosen last, for pixels and for larger objects. */
   private wanted = { pixel: 0, object: FIRST_EPSILON };
 
-  /** `changed` is called whenever something else is chosen. */
+  /** `changed` is called after each change of the choice. */
   constructor(private readonly table: Table, private readonly changed: () => void) {
     this.sides = sidesOf(table);
     this.wanted.pixel = table.first;
@@ -40,7 +40,7 @@ export class Choice {
     return this.sides[Number(this.hide.value)]!;
   }
 
-  /** Choose a size by its number; ε stays at what was chosen for such sizes, or next to it. */
+  /** Choose a size by its number. ε becomes the nearest possible one to the last choice. */
   setSide(number: number, quiet = false): void {
     this.hide.value = String(number);
     const every = epsilonsOf(this.table, this.side);
@@ -51,13 +51,13 @@ export class Choice {
     if (!quiet) this.changed();
   }
 
-  /** The plan of what is chosen, for a picture of a number of pixels. */
+  /** Return the entry of the choice, for a picture of a number of pixels. */
   entry(pixels: number): TableEntry {
     const epsilon = epsilonsOf(this.table, this.side)[Number(this.epsilon.value)]!;
     return entryOf(this.table, this.side, epsilon, this.table.rates[Number(this.rate.value)]!, pixels);
   }
 
-  /** Say what is chosen, for a picture of a size; the unit that hides it is returned. */
+  /** Show the choice in words for a picture of a size, and return its unit. */
   show(size: Size | undefined): Unit {
     const { side, table } = this;
     const { height, width } = size ?? { height: 1, width: table.pixels };
@@ -83,7 +83,7 @@ export class Choice {
   }
 }
 
-/** By what a size is hidden, and what an object of another size would pay. */
+/** Return how a size is hidden, and the ε of an object of another size, in words. */
 function sizeWords(side: Side, unit: Unit, certificate: Certificate): string {
   if (unit === PIXEL) return "Single pixels only: faces, text and shapes are made of many, and stay visible.";
   const together = "everything in the picture but its size is hidden together";
@@ -92,6 +92,7 @@ function sizeWords(side: Side, unit: Unit, certificate: Certificate): string {
   return `${side === null ? "All of it" : "Wherever it lies"}, by ${unit.short}s. A face of ${FACE.join("×")} pixels would pay ε = ${upper(face, 3)}.`;
 }
 
+/** Return words with a capital first letter. */
 export function sentence(words: string): string {
   return words[0]!.toUpperCase() + words.slice(1);
 }

@@ -1,12 +1,13 @@
-/** Few words for what the page does to its elements. */
+/** Short functions for the elements of the page. */
 
+/** Return the element with an id. */
 export function element<T extends Element = HTMLElement>(id: string): T {
   const found = document.getElementById(id);
-  if (!found) throw new Error(`there is no element ${id}`);
+  if (!found) throw new Error(`the page has no element ${id}`);
   return found as unknown as T;
 }
 
-/** A new element with text, attributes and children. */
+/** Return a new element with text or children, and attributes. */
 export function made(tag: string, content: string | readonly Node[], attributes: Record<string, string> = {}): HTMLElement {
   const found = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
@@ -15,20 +16,22 @@ export function made(tag: string, content: string | readonly Node[], attributes:
   return found;
 }
 
-/** A row of a table: the first cell is its head. */
+/** Return a row of a table, whose first cell is its heading. */
 export function row(head: string, ...cells: string[]): HTMLElement {
   return made("tr", [made("th", head, { scope: "row" }), ...cells.map((cell) => made("td", cell))]);
 }
 
-/** Numbers for people. */
+/** Return a number with commas between thousands. */
 export function grouped(value: number): string {
   return value.toLocaleString("en-GB");
 }
 
+/** Return a count with its noun: "1 step", "2 steps". */
 export function counted(count: number, what: string): string {
   return `${grouped(count)} ${what}${count === 1 ? "" : "s"}`;
 }
 
+/** Let the browser download bytes as a file. */
 export function save(bytes: BlobPart, type: string, name: string): void {
   const address = URL.createObjectURL(new Blob([bytes], { type }));
   const link = made("a", "", { href: address, download: name }) as HTMLAnchorElement;

@@ -1,6 +1,6 @@
 /**
- * What must stay hidden, as a square over the picture: it is moved by its middle and dragged to its size by its corner.
- * Sizes snap to those that there are plans for, and the cells by which they are hidden are drawn.
+ * The size that must stay hidden, as a square over the picture. A user drags its middle to move it, and its corner to size
+ * it. Its size snaps to the sizes that have plans. The cells that hide it are drawn as well.
  */
 
 import type { Size } from "../core/geometry";
@@ -16,10 +16,10 @@ export class Square {
   private side: Side = 1;
   private unit: Unit | undefined;
   private size: Size | undefined;
-  /** The middle of the square, as shares of the picture's sides. */
+  /** The middle of the square, as shares of the sides of the picture. */
   private middle = { x: 0.5, y: 0.4 };
 
-  /** `chosen` is told the number of a size that the square was dragged to. */
+  /** `chosen` receives the number of the size to which the square was dragged. */
   constructor(chosen: (number: number) => void) {
     const corner = element("corner");
     const dragged = (handle: HTMLElement, move: (x: number, y: number) => void): void => {

@@ -1,4 +1,4 @@
-/** The page: what is chosen, what the worker is told, and what is shown of its answers. */
+/** The page: it takes pictures and choices, sends requests to the worker, and shows its replies. */
 
 import type { Picture } from "../codec/codec";
 import { freshSeed } from "../core/randomness";
@@ -21,7 +21,7 @@ import { Split, type View } from "./split";
 import { Strip } from "./strip";
 import type { Table } from "./table";
 
-/** The pictures that can be looked at, in the order of the strip. */
+/** Names of the pictures that the page can show, in the order of the strip. */
 const VIEWS = {
   original: "original",
   expected: "what the file shows",
@@ -49,21 +49,21 @@ let worker: Worker;
 let ready = false;
 let busy = false;
 let started = 0;
-/** The private picture; undefined, where a .dipp file was opened. */
+/** The private picture; undefined if a .dipp file was opened. */
 let picture: Picture | undefined;
 let name = "picture";
 let archive: Archive | undefined;
 let views: Partial<Record<ViewName, View>> = {};
-/** What is right of the line. */
+/** The picture to the right of the line. */
 let current: ViewName = "expected";
-/** Number of the request whose pictures are shown. */
+/** The number of the request whose pictures are shown. */
 let request = -1;
 let choice: Choice;
 let redaction: Redaction;
-/** The image of an archive that is shown. */
+/** The number of the shown image of an archive. */
 let seen: number | undefined;
 const spent = new Spent();
-/** What was opened last: a picture that takes longer to be read than the next one is not shown. */
+/** The number of the last file that was opened. A file that is read after a later one is not shown. */
 let latest = 0;
 
 const split = new Split((pixel) => ask(pixel));
@@ -79,15 +79,15 @@ function tell(request: Request): void {
   worker.postMessage(request);
 }
 
-/** Do something, and say in one line what went wrong if it did. */
+/** Run a task; if it throws, show the error in one line. */
 function attempt(task: () => void | Promise<void>): void {
   error.hidden = true;
   Promise.resolve().then(task).catch((reason: unknown) => {
-    complain(reason instanceof DippError ? reason.message : `something went wrong: ${String(reason)}`);
+    complain(reason instanceof DippError ? reason.message : `the page failed: ${String(reason)}`);
   });
 }
 
-/** Scroll to the work and the picture, where the window is too low to show both beside the button that began it. */
+/** Scroll to the progress and the picture, if the window is too low to show both. */
 function bringWork(): void {
   const [top, bottom] = [element("work").getBoundingClientRect().top, element("stage").getBoundingClientRect().bottom];
   if (top < 0 || bottom > window.innerHeight) element("see").scrollIntoView();
@@ -108,11 +108,11 @@ function busyWith(now: boolean): void {
   for (const id of ["hide", "epsilon", "rate"]) element<HTMLInputElement>(id).disabled = now;
 }
 
-/** Say what is chosen and, before anything is made of a picture, draw it over the picture. */
+/** Show the choice in words and, before a picture is encoded or redacted, over the picture. */
 function showChoice(): void {
   const unit = choice.show(picture);
   if (!picture || !redaction) return;
-  if ((archive || views.redacted) && !busy) clearResult(); // other settings than those of the file that was shown
+  if ((archive || views.redacted) && !busy) clearResult(); // the choice differs from that of the shown file
   if (redaction.mode === "size" && !tooLarge(picture)) square.show(choice.sides, choice.side, unit, picture);
   else square.hide();
   if (!archive && !views.redacted && !busy) invite();
@@ -120,7 +120,7 @@ function showChoice(): void {
   busyWith(busy);
 }
 
-/** Whether a picture has more pixels than a browser can encode; boxes can still be hidden in it. */
+/** Return whether a picture has more pixels than a browser can encode. Boxes can still be hidden in it. */
 function tooLarge({ width, height }: Picture): boolean {
   return width * height > MOST_PIXELS;
 }
@@ -136,13 +136,13 @@ async function open(file: Blob, title: string): Promise<void> {
   if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(title, "is not a dipp archive");
   const bitmap = isArchive ? undefined : await bitmapOf(file);
   if (own !== latest) return bitmap?.close();
-  requireIdle(); // once more: it may have begun while the file was read
+  requireIdle(); // check again: a task may have begun while the file was read
   const stem = title.replace(/\.[^.]*$/, "") || "picture";
   if (!bitmap) openArchive(bytes, stem);
   else take(pixelsOf(bitmap, bitmap.width, bitmap.height), stem, bytes);
 }
 
-/** What was dropped or pasted, if it is one file. */
+/** Open what was dropped or pasted, if it is one file. */
 async function openOne(files: FileList | undefined): Promise<void> {
   const [first, second] = files ?? [];
   if (!first) throw new DippError("what you dropped or pasted", "is not a file", "save the picture first");
@@ -154,7 +154,7 @@ function requireIdle(): void {
   if (busy) throw new DippError("the page", "does one thing at a time", "wait, or cancel what it does now");
 }
 
-/** Say that a picture is too large to be encoded here, and scale it down if that is asked for. */
+/** Say that a picture is too large to encode here, and offer to scale it down. */
 function offerSmaller(own: Picture, stem: string): void {
   const [width, height] = smaller(own.width, own.height);
   element("large-words").textContent =
@@ -166,7 +166,7 @@ function offerSmaller(own: Picture, stem: string): void {
   button.onclick = () => attempt(async () => take(pixelsOf(await createImageBitmap(shown(own)), width, height), stem));
 }
 
-/** Show nothing of what was there before, and keep none of it. */
+/** Forget the last picture or file and all that was made of it. */
 function forget(): void {
   picture = archive = seen = undefined;
   request = -1;
@@ -182,7 +182,7 @@ function forget(): void {
   busyWith(false);
 }
 
-/** Show the picture alone again. */
+/** Show the picture without results. */
 function clearResult(): void {
   archive = undefined;
   request = -1;
@@ -195,7 +195,7 @@ function clearResult(): void {
   split.show(views.original!);
 }
 
-/** Say what to do next with a picture. */
+/** Say what to do next with the picture. */
 function invite(): void {
   const boxed = redaction.mode === "boxes";
   status.textContent = ready ? `Choose what must stay hidden${boxed ? ", and hide it" : ", and encode"}.` : "Loading the network …";
@@ -203,7 +203,7 @@ function invite(): void {
   element("see-title").textContent = boxed ? "3. Draw boxes over what must stay hidden" : drag;
 }
 
-/** Take a picture; `file` is what it was read from, which scaled pictures do not have. */
+/** Take a picture, with the bytes of its file; a scaled picture has none. */
 function take(own: Picture, stem: string, file?: Uint8Array): void {
   forget();
   redaction.open(file ?? new Uint8Array(), !file);
@@ -235,7 +235,7 @@ function openArchive(bytes: Uint8Array, stem: string): void {
   decodeImage(0);
 }
 
-/** Show what a file promises. */
+/** Show the certificate of a file. */
 function showResult(made: Archive): void {
   element("headline").textContent = headlineWords(made);
   element("bytes").textContent = `${grouped(made.bytes.length)} bytes`;
@@ -243,7 +243,7 @@ function showResult(made: Archive): void {
   element("result").hidden = element("certificate").hidden = false;
 }
 
-/** Decode the image of an archive whose number is typed in, unless it is the one that is shown. */
+/** Decode the image of an archive whose number was typed, unless it is shown already. */
 function seeImage(): void {
   const number = Number(image.value) - 1;
   if (!archive || number === seen || !Number.isInteger(number) || number < 0 || number >= archive.length) return;
@@ -280,7 +280,7 @@ function start(request: Request): void {
   tell(request);
 }
 
-/** Let something else begin, and draw again what is chosen, unless something was made before. */
+/** Allow other tasks, and draw the choice again if nothing was made. */
 function stopped(): void {
   busyWith(false);
   if (!archive) showChoice();
@@ -288,14 +288,14 @@ function stopped(): void {
 
 function onProgress(done: number, calls: number): void {
   element<HTMLProgressElement>("bar").value = done / calls;
-  // The first step asks no network, so the pace is known after the second.
+  // The first step calls no network, so the pace is known after the second.
   const seconds = ((performance.now() - started) / 1000 / Math.max(1, done - 1)) * (calls - done);
   element("time").textContent =
     done < 2 ? `Step ${done + 1} of ${calls}.` : `Step ${Math.min(done + 1, calls)} of ${calls}; about ${Math.ceil(seconds)} s left.`;
   if (done < 1) started = performance.now();
 }
 
-/** Show what was made. Until then nothing else can begin, so that the picture is still the one that was encoded. */
+/** Show the result of an encoding or decoding. The page stays busy until then, so the picture has not changed. */
 async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   const { width, height } = reply;
   seen = reply.image;
@@ -335,10 +335,10 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   status.textContent = picture
     ? "Done. Drag the line, and compare with the pictures below it."
     : "Decoded and checked: what it promises follows from the file.";
-  if (!picture) seeImage(); // another one may have been asked for in the meantime
+  if (!picture) seeImage(); // another image may have been chosen in the meantime
 }
 
-/** Count answers about boxes among the files of a picture, and return the ε of a box; 0 without answers. */
+/** Add answers about boxes to the cost of a picture, and return the ε of a box; 0 without answers. */
 function countAnswers(own: Picture, answers: Uint8Array | undefined): number {
   const notice = element("redacted-again");
   notice.hidden = true;
@@ -350,14 +350,14 @@ function countAnswers(own: Picture, answers: Uint8Array | undefined): number {
   return certificate.epsilon;
 }
 
-/** Say what all files of a picture cost together, if there are several: the object that the newest is to hide. */
+/** Show the ε of all files of a picture together, if there are several, for the object that the newest file hides. */
 function showTotal(own: Picture, { certificate, release }: Archive): void {
   const whole = certificate.unit.kind === "picture" ? ([own.width, own.height] as const) : ([1, 1] as const);
   const total = spent.add(own, certificate, release.hidden ?? whole);
   const again = element("again");
   again.hidden = total.files < 2;
   again.textContent =
-    `You have made ${total.files} files of this picture. Whoever gets them all learns up to ε = ${upper(total.epsilon)} ` +
+    `You have made ${total.files} files of this picture. Somebody who gets all of them learns up to ε = ${upper(total.epsilon)} ` +
     `about ${headlineOf(certificate, release.hidden).what}: the costs add up. Give away one of them, and do not choose it by ` +
     "how well it came out: no certificate covers a choice that looks at the picture.";
 }
@@ -421,7 +421,7 @@ function onReply({ data }: MessageEvent<Reply>): void {
 
 // Views.
 
-/** Show what is chosen of the strip to the right of the line, and the original, or else what was answered, to its left. */
+/** Show the current picture to the right of the line; to its left the original or, without it, the noisy state. */
 function look(): void {
   const left = views.original ?? views.noisy;
   const right = views[current];
@@ -523,7 +523,7 @@ async function begin(): Promise<void> {
   worker = new Worker(new URL("worker.js", place), { type: "module" });
   worker.onmessage = onReply;
   worker.onerror = () => complain("the worker could not start; load the page again, or use a newer browser");
-  // For tests, and for whoever distrusts their graphics driver: ?engine=wasm.
+  // For tests, and for users who distrust their graphics driver: ?engine=wasm.
   const wanted = new URLSearchParams(location.search).get("engine");
   tell({ type: "start", place: place.href, table, seeds: SEEDS, engine: wanted === "wasm" || wanted === "webgpu" ? (wanted as Engine) : undefined });
   if ("serviceWorker" in navigator) navigator.serviceWorker.register(new URL("offline.js", place)).catch(() => undefined);

@@ -1,14 +1,14 @@
-/** What the page and its worker say to each other. */
+/** The messages between the page and its worker. */
 
 import type { Odds } from "../codec/odds";
 import type { Box, Compression } from "../redaction/boxes";
 import type { Engine } from "../models/onnx";
 import type { Table, TableEntry } from "./table";
 
-/** What is computed after a file is done: samples of it, and what it is compared with. */
+/** Pictures that are computed after a file: samples of it, and pictures to compare it with. */
 export type ExtraName = "sample 1" | "sample 2" | "sample 3" | "pixelated" | "noised" | "blurred";
 
-/** Of the encoding or decoding that the worker is at. */
+/** A message from the page to the worker. */
 export type Request =
   | {
       readonly type: "start";
@@ -26,15 +26,16 @@ export type Request =
       readonly width: number;
       readonly pixels: Uint8Array;
       readonly boxes: readonly Box[];
-      /** What may be told of each box. */
+      /** The ε of each box. */
       readonly epsilon: number;
       readonly compression: Compression;
-      /** Name of the file that will be written, which its record states. */
+      /** The name of the file to write, which its record states. */
       readonly name: string;
     }
   | { readonly type: "odds"; readonly pixel: number }
   | { readonly type: "cancel" };
 
+/** A message from the worker to the page. */
 export type Reply =
   | { readonly type: "loading"; readonly share: number }
   | { readonly type: "ready"; readonly engine: Engine; readonly threads: number }
@@ -45,16 +46,16 @@ export type Reply =
       readonly image: number;
       readonly height: number;
       readonly width: number;
-      /** The file's picture, and the state it was made of: pixel·3 + channel. */
+      /** The decoded picture and the noisy state that it was predicted from, at pixel·3 + channel. */
       readonly expected: Uint8Array;
       readonly noisy: Uint8Array;
       readonly odds: boolean;
-      /** Number of the request. */
+      /** The number of the request that this answers. */
       readonly of: number;
     }
-  /** Another picture to compare with; `of` is the number of the request that it belongs to. */
+  /** Another picture to compare with; `of` is the number of its request. */
   | { readonly type: "view"; readonly of: number; readonly name: ExtraName; readonly pixels: Uint8Array }
-  /** A picture whose boxes were painted: its file, its record, its pixels, how many boxes there were, and the answers about them, if they were asked. */
+  /** A redacted picture: its file, its record, its pixels, its number of boxes, and the answers about them, if there are any. */
   | {
       readonly type: "redacted";
       readonly file: Uint8Array;

@@ -1,13 +1,13 @@
 /**
- * The service worker: after the first visit the page comes from the browser's own store, and needs no network. It also
- * adds the headers that WebAssembly threads need, for servers that cannot, and the page's policy: a worker does not
- * inherit that of the page.
+ * The service worker: after the first visit the browser loads the page from its cache, without a network. It also adds the
+ * headers that WebAssembly threads need, for servers that cannot, and the content policy of the page, which a worker does
+ * not inherit.
  *
- * A new version waits until no page of the old one is open. Were it to take over at once, a page could go on with plans
- * of the one version and the network of the other.
+ * A new version waits until no page of the old one is open. Otherwise a page could use the plans of one version and the
+ * network of another.
  */
 
-/** Hash of the page's files, their names, and the policy of `index.html`: put in when the page is built. */
+/** The hash of the page's files, their names, and the policy of `index.html`; the build puts them in. */
 declare const VERSION: string;
 declare const FILES: readonly string[];
 declare const POLICY: string;
@@ -16,7 +16,7 @@ const scope = self as unknown as ServiceWorkerGlobalScope;
 const STORE = `dipp-page-${VERSION}`;
 
 scope.addEventListener("install", (event) => {
-  // From the server, and not from what the browser may have kept of another version.
+  // Reload from the server, because the browser may have cached another version.
   const files = FILES.map((name) => new Request(name, { cache: "reload" }));
   event.waitUntil(caches.open(STORE).then((store) => store.addAll(files)));
 });
@@ -40,7 +40,7 @@ async function answer(request: Request): Promise<Response> {
   const kept = await store.match(request, { ignoreSearch: true });
   if (kept) return isolated(kept);
   const fresh = await fetch(request);
-  // What only some browsers need (WebGPU) is kept when it is first used.
+  // Files that only some browsers need (for WebGPU) are cached when they are first used.
   if (fresh.ok && fresh.status === 200) await store.put(request, fresh.clone());
   return isolated(fresh);
 }

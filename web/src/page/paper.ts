@@ -1,4 +1,4 @@
-/** The certificate as people read it: what it promises, what other sizes pay, what it rests on, and the ledger. */
+/** The certificate in words: what it promises, the ε of objects of other sizes, its assumptions, and the ledger. */
 
 import type { Terms } from "../core/price";
 import type { Archive } from "../format/archive";
@@ -10,10 +10,10 @@ import { counted, element, grouped, made, row } from "./dom";
 import { gradeOf, measuredWords, type Table } from "./table";
 
 const DELTAS = [1e-5, 1e-7, 1e-9];
-/** Windows whose price is shown beside the square ones: width and height. */
+/** Width and height of an example of a face, whose price is shown beside those of squares. */
 const FACE = [60, 80] as const;
 
-/** The first thing to say of a file: how well it hides what it is to hide, in words. */
+/** Return in words how well a file hides objects of the size that it was made to hide. */
 export function headlineWords(archive: Archive): string {
   const first = headlineOf(archive.certificate, archive.release.hidden);
   return `${sentence(boundWords(first))} (ε = ${upper(first.epsilon, 3)}).`;
@@ -40,9 +40,10 @@ export function showCertificate(archive: Archive, table: Table): void {
   const limits = table.objectsNotCovered[unit.kind] ?? table.notCovered;
   list("not-covered", limits.map((text) => text.replaceAll("{cell}", unit.short).replaceAll("{met}", String(unit.met(...FACE)))));
   element("ledger").replaceChildren(
-    ...ledger.selections.map((one) => {
-      const charge = ledger.charge(one);
-      return row(String(one.step + 1), grouped(one.chunks), grouped(one.candidates), lawWords(one.terms), upper(charge.epsilon), upper(charge.rho));
+    ...ledger.selections.map((selection) => {
+      const { step, chunks, candidates, terms } = selection;
+      const { epsilon, rho } = ledger.cost(selection);
+      return row(String(step + 1), grouped(chunks), grouped(candidates), lawWords(terms), upper(epsilon), upper(rho));
     }),
   );
   const worst = row(`worst ${unit.short}, touched by ${counted(ledger.touches, "step")}`, epsilon, upper(certificate.rho));
@@ -61,13 +62,13 @@ export function showCertificate(archive: Archive, table: Table): void {
   element("facts").replaceChildren(...facts.flatMap(([name, value]) => [made("dt", name), made("dd", value)]));
 }
 
-/** Round and value of a beacon, to be compared with what was published. */
+/** Return round and value of a beacon, to compare with what was published. */
 function beaconWords(beacon: Uint8Array): string {
   const round = new DataView(beacon.buffer, beacon.byteOffset).getBigUint64(16, true);
   return `round ${round}, value ${hex(beacon.subarray(24))}; the seed follows from it`;
 }
 
-/** What square objects, a face and the whole picture pay. */
+/** Show the ε of square objects, of a face and of the whole picture. */
 function showPrices({ certificate, runs }: Archive): void {
   const priced = (name: string, epsilon: number): HTMLElement =>
     row(name, upper(epsilon, 3), epsilon >= TELLS_ALL ? "as good as certain" : `${largestBelief(epsilon)} %`);
@@ -80,7 +81,7 @@ function showPrices({ certificate, runs }: Archive): void {
   element("prices-body").replaceChildren(...rows, priced("the whole picture", certificate.forUnits(most).epsilon));
 }
 
-/** Whether people and things can be recognised in the file's picture, and why. */
+/** Return whether people and things can be recognised in the decoded picture, and why. */
 function recognisable({ certificate, release }: Archive, table: Table): string {
   const { unit } = certificate;
   const { epsilon, what } = headlineOf(certificate, release.hidden);
@@ -89,7 +90,7 @@ function recognisable({ certificate, release }: Archive, table: Table): string {
   return `perhaps: the ε of ${upper(epsilon, 3)} is that of ${what}, and whatever is larger pays more; treat the people in the picture as identifiable if they are larger`;
 }
 
-/** How the indices of a step are drawn. */
+/** Return the law of the draws of a step, in words. */
 function lawWords(terms: Terms): string {
   if ("heavy" in terms) return `${terms.best} nearest with weight ${terms.heavy}, others ${terms.light}`;
   const clip = terms.clip === undefined ? "" : `, clip ${grouped(terms.clip)}, slope ${grouped(terms.slope!)}`;

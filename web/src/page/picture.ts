@@ -1,19 +1,20 @@
 /**
- * Any picture as eight-bit pixels: those that the certificate speaks of. Alpha is composited on white, an orientation is
- * applied, and profiles are ignored: all of it one pixel at a time. Nothing is resized unless the user asks.
+ * Pictures as eight-bit pixels, which the certificate is about. Alpha is composited on white, the EXIF orientation is
+ * applied, and colour profiles are ignored. Each of these steps maps single pixels. Nothing is resized unless the user asks.
  */
 
 import type { Picture } from "../codec/codec";
 import { DippError, FILE } from "../errors";
 
-/** Pixels that a browser can encode in half a minute and within its memory. */
+/** The most pixels that a browser can encode in half a minute and within its memory. */
 export const MOST_PIXELS = 1 << 20;
-/** Pixels beyond which a picture is not even looked at. */
+/** The most pixels of a picture that the page opens. */
 const MOST_DECODED = 1 << 25;
 
-/** Where the bytes of a file say how many bits a channel has; enough for the formats that browsers read. */
+/** The number of first bytes of a file that say how many bits a channel has, in the formats that browsers read. */
 const HEAD_BYTES = 4096;
 
+/** Open a picture; throw if the page cannot take it. */
 export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
   requireEightBits(new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer()));
   if (await isAnimated(file)) throw new DippError("the picture", "has several frames", "save each frame as a file");
@@ -31,13 +32,13 @@ export async function bitmapOf(file: Blob): Promise<ImageBitmap> {
 }
 
 /**
- * Raise if a file has more than eight bits a channel: the browser would cut them by a rule of its own. A TIFF or a JPEG XL
- * may have any number, and is refused as a whole. No browser reads a JPEG of twelve bits.
+ * Throw if a file has more than eight bits per channel, because the browser would cut them by a rule of its own. TIFF and
+ * JPEG XL may have any number, and are always refused. No browser reads a JPEG of twelve bits.
  */
 export function requireEightBits(head: Uint8Array): void {
   const text = String.fromCharCode(...head);
   let bits = 8;
-  if (text.startsWith("\x89PNG\r\n\x1a\n")) bits = head[24] ?? 8; // of IHDR, which comes first
+  if (text.startsWith("\x89PNG\r\n\x1a\n")) bits = head[24] ?? 8; // the depth in IHDR, the first chunk
   // An AVIF or HEIF says in a box `pixi`: version and flags, number of channels, the bits of each.
   const pixi = text.slice(4, 8) === "ftyp" ? text.indexOf("pixi") : -1;
   if (pixi >= 0) bits = Math.max(8, ...head.subarray(pixi + 9, pixi + 9 + Math.min(head[pixi + 8] ?? 0, 4)));
@@ -55,7 +56,7 @@ export function requireEightBits(head: Uint8Array): void {
     );
 }
 
-/** Whether a file has several frames, where the browser can tell. */
+/** Return whether a file has several frames; false if the browser cannot tell. */
 async function isAnimated(file: Blob): Promise<boolean> {
   if (!("ImageDecoder" in globalThis) || !/gif|webp|png|avif/.test(file.type)) return false;
   try {
@@ -69,7 +70,7 @@ async function isAnimated(file: Blob): Promise<boolean> {
   }
 }
 
-/** The pixels of a picture, at its own size or, if the user asked, at another. */
+/** Return the pixels of a picture at a size, which is its own unless the user chose another. */
 export function pixelsOf(source: CanvasImageSource, width: number, height: number): Picture {
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext("2d", { willReadFrequently: true })!;
@@ -85,13 +86,13 @@ export function pixelsOf(source: CanvasImageSource, width: number, height: numbe
   return { width, height, pixels };
 }
 
-/** The largest size with the same shape that can be encoded. */
+/** Return the largest size of the same shape that can be encoded. */
 export function smaller(width: number, height: number): [number, number] {
   const share = Math.sqrt(MOST_PIXELS / (width * height));
   return [Math.max(1, Math.floor(width * share)), Math.max(1, Math.floor(height * share))];
 }
 
-/** A picture as the browser draws it. */
+/** Return a picture in the form that the browser draws. */
 export function shown({ width, height, pixels }: Picture): ImageData {
   const data = new ImageData(width, height);
   for (let i = 0; i < width * height; i += 1) {
@@ -101,7 +102,7 @@ export function shown({ width, height, pixels }: Picture): ImageData {
   return data;
 }
 
-/** A picture as a file of the browser's own making. */
+/** Return a picture as a file that the browser writes. */
 export async function fileOf(picture: Picture, type: string, quality?: number): Promise<Blob> {
   const canvas = new OffscreenCanvas(picture.width, picture.height);
   canvas.getContext("2d")!.putImageData(shown(picture), 0, 0);

@@ -1,4 +1,4 @@
-/** One pixel: the odds that this very file gives to somebody who knows all others. */
+/** One pixel: the odds that a file gives about it to somebody who knows all other pixels. */
 
 import type { Odds } from "../codec/odds";
 import { upper } from "../privacy/certificate";
@@ -8,7 +8,7 @@ const [WIDTH, TOP, BOTTOM] = [512, 8, 136];
 
 const COLOURS = ["red", "green", "blue"];
 
-/** `pixel` is the private one, of three channels, if it is known here. */
+/** Show the odds of a pixel; `pixel` has its three private channels, if they are known. */
 export function showOdds(odds: Odds, epsilon: number, pixel: Uint8Array | undefined): void {
   const { likelihoods, blackToWhite, asked: channels } = odds;
   const bits = channels.length;

@@ -1,4 +1,4 @@
-/** Redaction on the page: which way to hide is chosen, boxes and what they cover in words, and what comes out. */
+/** Redaction on the page: the choice between sizes and boxes, what boxes cover in words, and the redacted picture. */
 
 import type { Picture } from "../codec/codec";
 import { DippError } from "../errors";
@@ -11,7 +11,7 @@ import { epsilonsOfBoxes, gradeOf, type Table } from "./table";
 
 export type Mode = "size" | "boxes";
 
-/** What was made of a picture. */
+/** The files of a redacted picture. */
 export interface Made {
   readonly file: Uint8Array;
   readonly record: string;
@@ -20,17 +20,17 @@ export interface Made {
 
 export class Redaction {
   mode: Mode = "size";
-  /** What the file's compression means; or why no box can be hidden in it. */
+  /** What the compression of the file means for boxes; or the error that says why none can be hidden. */
   private compression: Compression | DippError = new DippError("the picture", "is missing", "choose one");
   private readonly boxes: Boxes;
   private readonly button = element<HTMLButtonElement>("redact");
   private made: Made | undefined;
 
-  /** What may be told of a box, place by place on the slider. */
+  /** The ε of a box at each position of the slider. */
   private readonly epsilons: readonly number[];
   private readonly slider = element<HTMLInputElement>("box-epsilon");
 
-  /** `changed` is called whenever something else is chosen. */
+  /** `changed` is called after each change of a choice. */
   constructor(private readonly table: Table, private readonly changed: () => void) {
     this.boxes = new Boxes(changed);
     this.epsilons = epsilonsOfBoxes(table);
@@ -43,7 +43,7 @@ export class Redaction {
     element("download-record").onclick = () => save(this.made!.record, "application/json", `${this.made!.name}.record.json`);
   }
 
-  /** Look at the file of a new picture; `scaled` if its pixels are mixtures of the file's. */
+  /** Read the compression of a new picture's file; `scaled` says that its pixels are mixtures of those in the file. */
   open(file: Uint8Array, scaled: boolean): void {
     this.boxes.clear();
     this.forget();
@@ -65,7 +65,7 @@ export class Redaction {
     this.changed();
   }
 
-  /** Draw what is chosen over a picture, and say what it means; `free` if something can be begun. */
+  /** Draw the boxes over a picture, and say what they hide; `free` says that the page is not busy. */
   show(picture: Picture | undefined, free: boolean): void {
     const words = element("box-words");
     const add = element<HTMLButtonElement>("add-box");
@@ -98,7 +98,7 @@ export class Redaction {
     add.disabled = !free || this.made !== undefined;
   }
 
-  /** What is to be done. */
+  /** The boxes to hide, with their ε; throws if the file cannot have any. */
   get task(): { boxes: Box[]; compression: Compression; epsilon: number } {
     if (this.compression instanceof DippError) throw this.compression;
     return { boxes: this.boxes.hidden, compression: this.compression, epsilon: this.epsilon };
@@ -108,12 +108,12 @@ export class Redaction {
     return this.epsilons[Number(this.slider.value)]!;
   }
 
-  /** Show no boxes, because something else is shown. */
+  /** Show no boxes. */
   hide(): void {
     this.boxes.hide();
   }
 
-  /** Show what was made; `price` is the ε of a box, if it was asked. */
+  /** Show a redacted picture; `price` is the ε of a box, or 0. */
   finish(made: Made, count: number, price = 0): void {
     this.made = made;
     this.boxes.hide();
@@ -129,14 +129,14 @@ export class Redaction {
       "other pictures. The record says what was hidden, and the command dipp check checks the picture against it.";
   }
 
-  /** Show nothing of what was made. */
+  /** Show no redacted picture. */
   forget(): void {
     this.made = undefined;
     element("redacted").hidden = true;
   }
 }
 
-/** What is promised about one box. */
+/** Return the headline of one box. */
 function aboutBox(epsilon: number): Headline {
   return { epsilon, what: "what one box shows", reader: "somebody who knows everything else in the picture" };
 }

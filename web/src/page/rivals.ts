@@ -1,7 +1,7 @@
 /**
- * What the file is compared with, for the same unit and ε: noise on every pixel, and DP-Pix [Fan, 2018], which adds noise
- * to the means of blocks. Both are denoised by the same network. Blur has no ε at all. They are made to be looked at here,
- * not to be released: their noise is not exact.
+ * Rivals of the same unit and ε: noise on every pixel, and DP-Pix [Fan, 2018], which adds noise to the means of blocks. The
+ * same network denoises both. A blur has no ε. These pictures are only for comparison on the page, and must not be
+ * released, because their noise is not exact.
  */
 
 import { interpolated, pixelCuts } from "../codec/grids";
@@ -12,18 +12,18 @@ import type { Cuts } from "../core/steps";
 import { cells, type Unit } from "../core/units";
 import type { Denoiser } from "../models/denoiser";
 
-/** Pixels along a side of DP-Pix's blocks, where the unit is a pixel. */
+/** The side in pixels of DP-Pix's blocks if the unit is a pixel. */
 const BLOCK_SIDE = 4;
 const CHANNELS = 3;
 
-/** The means of blocks with noise, denoised and enlarged. */
+/** Return the means of blocks with noise, denoised and enlarged. */
 export async function pixelated(picture: Picture, unit: Unit, epsilon: number, denoiser: Denoiser): Promise<Float32Array> {
   const cuts = blockCuts(unit, picture);
   const smallest = unit.kind === "pixel" ? BLOCK_SIDE ** 2 : 1;
   return denoised(means(picture, cuts), cuts, (2 * CHANNELS) / (epsilon * smallest), picture, denoiser);
 }
 
-/** Noise on every pixel, denoised: all pixels of a unit share its ε. */
+/** Return the picture with noise on every pixel, denoised; the pixels of a unit share its ε. */
 export async function noised(picture: Picture, unit: Unit, epsilon: number, denoiser: Denoiser): Promise<Float32Array> {
   const cuts = pixelCuts(picture);
   const pixels = (picture.width * picture.height) / unit.count(picture);
@@ -31,19 +31,19 @@ export async function noised(picture: Picture, unit: Unit, epsilon: number, deno
   return denoised(means(picture, cuts), cuts, (2 * CHANNELS * whole) / epsilon, picture, denoiser);
 }
 
-/** Means of blocks of the size of the unit, smoothed, without any promise. */
+/** Return the means of blocks as large as the unit, smoothed. It has no guarantee. */
 export function blurred(picture: Picture, unit: Unit): Float32Array {
   const cuts = blockCuts(unit, picture);
   return interpolated(means(picture, cuts), CHANNELS, cuts, pixelCuts(picture));
 }
 
-/** One block for each cell; of pixels, small blocks; of the whole picture, one. */
+/** Return the blocks for a unit: one for each cell, one for the whole picture, and small ones for pixels. */
 function blockCuts(unit: Unit, { height, width }: Size): Cuts {
   const blocks = unit.kind === "pixel" ? cells(BLOCK_SIDE) : unit;
   return { rows: blocks.divisions(height, 1), columns: blocks.divisions(width, 1) };
 }
 
-/** Laplace noise of a scale, in units of the signal, and the network's prediction of what it was added to. */
+/** Add Laplace noise of a scale to a signal, and return the network's prediction of the signal. */
 async function denoised(values: Float32Array, cuts: Cuts, scale: number, size: Size, denoiser: Denoiser): Promise<Float32Array> {
   const words = privateWords(values.length);
   const noisy = values.map((value, i) => {
@@ -55,7 +55,7 @@ async function denoised(values: Float32Array, cuts: Cuts, scale: number, size: S
   return interpolated(found, CHANNELS, cuts, pixelCuts(size));
 }
 
-/** The mean signal of each block, (C, rows, columns). */
+/** Return the mean signal of each block, (C, rows, columns). */
 function means({ pixels, width }: Picture, { rows, columns }: Cuts): Float32Array {
   const [high, wide] = [rows.length - 1, columns.length - 1];
   return Float32Array.from({ length: CHANNELS * high * wide }, (_, i) => {

@@ -1,4 +1,4 @@
-/** The split view: two pictures of one size on top of each other, and a line that can be dragged between them. */
+/** The split view: two pictures of the same size on top of each other, with a line between them that can be dragged. */
 
 import type { Picture } from "../codec/codec";
 import { element } from "./dom";
@@ -19,7 +19,7 @@ export class Split {
   private zoom = 0;
   private marked: number | undefined;
 
-  /** `picked` is told the number of a pixel that was clicked on. */
+  /** `picked` receives the number of the pixel that was clicked. */
   constructor(picked: (pixel: number) => void) {
     this.slider.addEventListener("input", () => this.place());
     new ResizeObserver(() => this.place()).observe(this.stage);
@@ -42,7 +42,7 @@ export class Split {
     });
   }
 
-  /** Show two pictures, or one alone. */
+  /** Show two pictures, or only one. */
   show(left: View, right?: View): void {
     this.size = { width: left.width, height: left.height };
     this.stage.classList.remove("empty");

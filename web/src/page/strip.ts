@@ -1,4 +1,4 @@
-/** The strip of pictures under the stage: each is put to the right of the line by a click. */
+/** The strip of pictures below the large one. A click shows a picture to the right of the line. */
 
 import { element, made } from "./dom";
 import { shown } from "./picture";
@@ -7,15 +7,15 @@ import type { View } from "./split";
 export class Strip {
   private readonly place = element("views");
 
-  /** `chosen` is told the name of a picture that was clicked on. */
+  /** `chosen` receives the name of the picture that was clicked. */
   constructor(private readonly chosen: (name: string) => void) {}
 
-  /** Show these pictures, and choose one. */
+  /** Show pictures, and mark the current one. */
   show(views: ReadonlyMap<string, View>, current: string): void {
     this.place.hidden = !views.size;
     const known = new Map(Array.from(this.place.children, (child) => [(child as HTMLElement).dataset.name, child as HTMLElement]));
     for (const [name, button] of known) if (!views.has(name!)) button.remove();
-    // What is there stays where it is: a button that is moved would lose the focus.
+    // Buttons that exist are not moved, because they would lose the focus.
     [...views].forEach(([name, view], i) => {
       const button = known.get(name) ?? this.button(name, view);
       button.setAttribute("aria-pressed", String(name === current));

@@ -1,4 +1,4 @@
-/** The plans that Python wrote at build time (`tools/content.py`), and what can be chosen among them. */
+/** The plans that Python wrote when the page was built (`tools/content.py`), and the choices among them. */
 
 import { CLOSEST } from "../codes/closest";
 import { PAIRS } from "../codes/pairs";
@@ -16,7 +16,7 @@ interface Entry {
   readonly epsilon: number;
   /** Bits per pixel of the indices of a picture of `Table.pixels` pixels. */
   readonly bpp: number;
-  /** On public pictures. */
+  /** PSNR in dB on public pictures. */
   readonly psnr: number;
   /** Pure ε and ρ by Python; the page shows its own. */
   readonly certificate: readonly [number, number];
@@ -24,7 +24,7 @@ interface Entry {
 
 /** A plan of pairs, for an ε per pixel and a rate. */
 export interface PixelEntry extends Entry {
-  /** Of the largest pictures that it is made for. */
+  /** The number of pixels of the largest pictures that the plan is made for. */
   readonly pixels: number;
   readonly rate: number;
   readonly period: number;
@@ -55,7 +55,7 @@ interface WrittenQuestion {
   readonly indexBits: number;
 }
 
-/** What boxes are asked at an ε, if the unit of the most boxes has this many: boxes that overlap are one unit. */
+/** The question to boxes for an ε and for the largest number of overlapping boxes, which are one unit. */
 interface RegionsEntry {
   readonly epsilon: number;
   readonly places: number;
@@ -73,10 +73,10 @@ export interface Table {
   /** Hex SHA-256 of words.safetensors; null if the model has no words. */
   readonly words: string | null;
   readonly channels: number;
-  /** What the network is told, in the order of its input. */
+  /** The planes that the network takes, in the order of its input. */
   readonly planes: readonly Plane[];
   readonly epsilons: readonly number[];
-  /** The ε per pixel that is chosen at first. */
+  /** The ε per pixel that is chosen when the page opens. */
   readonly first: number;
   readonly rates: readonly number[];
   readonly pixels: number;
@@ -84,32 +84,32 @@ export interface Table {
   readonly samples: readonly string[];
   readonly assumptions: readonly string[];
   readonly notCovered: readonly string[];
-  /** What certificates of larger units do not cover, by the kind of the unit. */
+  /** What certificates of larger units do not cover, for each kind of unit. */
   readonly objectsNotCovered: Readonly<Record<string, readonly string[]>>;
-  /** By ε, how often the decoded photograph alone was right about a pixel, in percent; from the smallest ε on. */
+  /** Pairs of ε, ascending, and how often the decoded photograph alone was right about a pixel, in percent. */
   readonly readers: readonly (readonly [number, number])[];
   readonly recognisable: string;
-  /** What an ε is worth: rows in order, each up to its largest ε; the last has none. */
+  /** Grades of an ε, ascending, each with its largest ε; the last grade has no largest. */
   readonly scale: readonly { readonly largest: number | null; readonly name: string }[];
   readonly plans: readonly PixelEntry[];
   readonly hiding: readonly HidingEntry[];
   readonly regions: readonly RegionsEntry[];
 }
 
-/** The side of the square that is to stay hidden: 1 for a pixel, null for the whole picture. */
+/** The side in pixels of the square that must stay hidden: 1 for a pixel, null for the whole picture. */
 export type Side = number | null;
 
-/** The sizes that can be hidden, from a pixel on. */
+/** Return the sizes that can be hidden, beginning with a pixel. */
 export function sidesOf({ hiding }: Table): Side[] {
   return [1, ...new Set(hiding.map((entry) => entry.side))];
 }
 
-/** The ε that can be chosen for a size. */
+/** Return each ε that can be chosen for a size. */
 export function epsilonsOf(table: Table, side: Side): readonly number[] {
   return side === 1 ? table.epsilons : table.hiding.filter((entry) => entry.side === side).map((entry) => entry.epsilon);
 }
 
-/** The plan for a size, an ε and, of pixels, a rate and the number of pixels of the picture. */
+/** Return the entry for a size and an ε; for single pixels also for a rate and the number of pixels of the picture. */
 export function entryOf(table: Table, side: Side, epsilon: number, rate: number, pixels: number): TableEntry {
   const own = table.plans.filter((entry) => entry.epsilon === epsilon && entry.rate === rate);
   const found =
@@ -119,13 +119,13 @@ export function entryOf(table: Table, side: Side, epsilon: number, rate: number,
   return found!;
 }
 
-/** The level at which a picture of a number of pixels is predicted from a state of this SNR (`dipp/planning/levels.py`). */
+/** Return the level at which a picture is predicted from a state of this SNR (`dipp/planning/levels.py`). */
 export function levelAt(snr: number, pixels: number): number {
   const largest = pixels / 35e6;
   return Array.from({ length: MAX_LEVEL }, (_, level) => largest / 8 ** level).filter((one) => snr < one).length;
 }
 
-/** The plan of an entry, for pictures of a number of pixels, which decide nothing but the levels of predictions. */
+/** Return the plan of an entry. The number of pixels decides only the levels of predictions. */
 export function planOf(entry: TableEntry, pixels: number): Plan {
   if ("questions" in entry) {
     return new Plan(1, CLOSEST, entry.questions.map(questionOf), true, unitOf(fromHex(entry.unit)));
@@ -146,12 +146,12 @@ function questionOf({ heavy, light, ...rest }: WrittenQuestion): Question {
   return { ...rest, kind: "questions", heavy: BigInt(heavy), light: BigInt(light), chunkSize: 1 };
 }
 
-/** The ε that boxes can have: 0, and where the model has words, more. */
+/** Return each ε that boxes can have: 0, and more if the model has words. */
 export function epsilonsOfBoxes({ regions }: Table): number[] {
   return [0, ...new Set(regions.map(({ epsilon }) => epsilon))];
 }
 
-/** The plan that asks boxes at an ε above 0. */
+/** Return the plan of a question to boxes for an ε above 0. */
 export function planOfBoxes(table: Table, epsilon: number, boxes: readonly Box[]): Plan {
   const places = placesOf(boxes);
   const most = mostPlaces(places);
@@ -160,17 +160,17 @@ export function planOfBoxes(table: Table, epsilon: number, boxes: readonly Box[]
   return new Plan(1, CLOSEST, [questionOf(found.question)], true, regions(places));
 }
 
-/** Width and height of the objects that a plan is to hide; undefined for a pixel and for the whole picture. */
+/** Return width and height of the objects that a plan hides; undefined for a pixel and for the whole picture. */
 export function hiddenBy(entry: TableEntry): readonly [number, number] | undefined {
   return "questions" in entry && entry.side !== null ? [entry.side, entry.side] : undefined;
 }
 
-/** What a pure ε is worth. */
+/** Return the grade of a pure ε. */
 export function gradeOf(epsilon: number, { scale }: Table): string {
   return scale.find(({ largest }) => largest === null || epsilon <= largest)!.name;
 }
 
-/** What readers of decoded photographs were measured to tell, at the smallest measured budget that is not below this ε. */
+/** Return in words how often decoded photographs told a pixel, measured at the smallest ε that is at least this one. */
 export function measuredWords(epsilon: number, { readers }: Table): string {
   const [at, share] = readers.find(([measured]) => measured >= epsilon) ?? readers.at(-1)!;
   return (

@@ -1,6 +1,6 @@
-/** The worker: the network and the chain, beside the page, so that it stays quick. One request at a time. */
+/** The worker: it runs the network and the chain apart from the page, which stays responsive. It does one request at a time. */
 
-import type { Told, Walked } from "../codec/chain";
+import type { PairAnswers, ChainResult } from "../codec/chain";
 import { decode, encode, encodeRegions, type Picture, toPixels } from "../codec/codec";
 import { interpolated, pixelCuts } from "../codec/grids";
 import { oddsOfPixel } from "../codec/odds";
@@ -25,18 +25,18 @@ let table: Table;
 let seeds: Uint8Array[] = [];
 let denoiser: Promise<OnnxDenoiser>;
 let cancelled = false;
-let told: readonly Told[] = [];
-/** The number of the last request: what was begun for earlier ones stops. */
+let answers: readonly PairAnswers[] = [];
+/** The number of the last request; work for earlier requests stops. */
 let latest = 0;
 
-/** Network calls of a sample, the pixels of all of them, and those of a sample: larger pictures are sampled coarsely. */
+/** The most and the fewest network calls of a sample, the pixels of all its calls, and the most pixels of its grid. */
 const [MOST_CALLS, LEAST_CALLS, CALLED_PIXELS, SAMPLE_PIXELS] = [8, 3, 1 << 18, 1 << 18];
 
 function reply(message: Reply, transfer: Transferable[] = []): void {
   self.postMessage(message, { transfer });
 }
 
-/** Tell how far it is, and let messages in: one of them may be that this is to stop. */
+/** Report progress and let messages in; throw if the request was cancelled. */
 async function progress(done: number, calls: number): Promise<void> {
   reply({ type: "progress", done, calls });
   await new Promise((resolve) => setTimeout(resolve));
@@ -56,7 +56,7 @@ async function load(place: URL, wanted: Engine | undefined): Promise<OnnxDenoise
   return found;
 }
 
-/** The words of the model, if it has any. */
+/** Load the words of the model; undefined if it has none. */
 async function loadWords(place: URL): Promise<Books | undefined> {
   if (table.words === null) return undefined;
   const content = await fetched(new URL("words.safetensors", place));
@@ -64,14 +64,14 @@ async function loadWords(place: URL): Promise<Books | undefined> {
   return Books.fromBytes(content, table.words);
 }
 
-/** Refuse a file other than archives name: nobody could decode them. Stores mix up versions, now and then. */
+/** Throw if a file is not the version that archives name, because nobody could decode them. A browser may cache an old one. */
 async function requireVersion(content: Uint8Array, wanted: string): Promise<void> {
-  if (!crypto.subtle) return; // without a secure context there is no store either
+  if (!crypto.subtle) return; // there is no cache without a secure context either
   const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", content as Uint8Array<ArrayBuffer>)));
   if (digest !== wanted) throw new DippError("the page", "and its network are of different versions", "load the page again");
 }
 
-/** A file of the page, told about as it comes. */
+/** Fetch a file of the page, and report progress. */
 async function fetched(address: URL): Promise<Uint8Array> {
   const response = await fetch(address);
   if (!response.ok || !response.body) throw new DippError("the network", "could not be loaded", "load the page again");
@@ -90,7 +90,7 @@ async function fetched(address: URL): Promise<Uint8Array> {
   return bytes;
 }
 
-/** A release of a plan, with a public seed of its own. */
+/** Return a release of a plan, with a public seed that was not used before. */
 function releaseOf(plan: Plan): Release {
   const seed = seeds.pop();
   if (!seed) throw new DippError("the page", "has used all public seeds, which it drew before it read a picture", "load it again");
@@ -98,10 +98,10 @@ function releaseOf(plan: Plan): Release {
   return { plan, model, seed, channels, table: plan.kind === "questions" ? (table.words ?? undefined) : table.table, seedGiven: false };
 }
 
-function finish(archive: Archive, image: number, size: Size & { grey: boolean }, walked: Walked): void {
+function finish(archive: Archive, image: number, size: Size & { grey: boolean }, result: ChainResult): void {
   const { height, width, grey } = size;
-  told = archive.pairs ? walked.told : [];
-  const [expected, noisy] = [walked.expected, walked.state].map((state) => toPixels(state, table.channels, grey)) as [
+  answers = archive.pairs ? result.answers : [];
+  const [expected, noisy] = [result.expected, result.state].map((state) => toPixels(state, table.channels, grey)) as [
     Uint8Array,
     Uint8Array,
   ];
@@ -110,8 +110,8 @@ function finish(archive: Archive, image: number, size: Size & { grey: boolean },
   reply(done, [file.buffer, expected.buffer, noisy.buffer]);
 }
 
-/** What comes after a file: rivals, if the private picture is known here, and samples. It stops at the next request. */
-async function extras(archive: Archive, size: Size & { grey: boolean }, { end }: Walked, picture?: Picture): Promise<void> {
+/** Compute the pictures that follow a file: rivals, if the private picture is known, and samples. The next request stops it. */
+async function extras(archive: Archive, size: Size & { grey: boolean }, { end }: ChainResult, picture?: Picture): Promise<void> {
   const of = latest;
   const network = await denoiser;
   const { unit } = archive.certificate;
@@ -149,18 +149,18 @@ async function handle(request: Request): Promise<void> {
     const { entry, height, width, pixels } = request;
     const release = { ...releaseOf(planOf(entry, height * width)), hidden: hiddenBy(entry) };
     const picture = { height, width, pixels };
-    const { archive, walked } = await encode(release, picture, await denoiser, progress);
+    const { archive, result } = await encode(release, picture, await denoiser, progress);
     const size = { height, width, grey: false };
-    finish(archive, 0, size, walked);
-    await extras(archive, size, walked, picture);
+    finish(archive, 0, size, result);
+    await extras(archive, size, result, picture);
   } else if (request.type === "decode") {
     const archive = Archive.fromBytes(request.file);
-    const walked = await decode(archive, request.image, await denoiser, progress);
-    finish(archive, request.image, walked, walked);
-    await extras(archive, walked, walked);
+    const result = await decode(archive, request.image, await denoiser, progress);
+    finish(archive, request.image, result, result);
+    await extras(archive, result, result);
   } else if (request.type === "redact") {
     const { boxes, compression, name, epsilon } = request;
-    const release = epsilon ? releaseOf(planOfBoxes(table, epsilon, boxes)) : undefined; // the seed comes before a box is read
+    const release = epsilon ? releaseOf(planOfBoxes(table, epsilon, boxes)) : undefined; // draw the seed before a box is read
     const network = await denoiser;
     const base = await redact(request, boxes, network, progress);
     const asked = release && encodeRegions(release, request, base.picture.pixels, network);
@@ -169,7 +169,7 @@ async function handle(request: Request): Promise<void> {
     reply({ type: "redacted", file, record, pixels: picture.pixels, boxes: boxes.length, answers: asked?.archive.bytes });
   } else if (request.type === "odds") {
     const { pixel } = request;
-    reply({ type: "odds", pixel, ...oddsOfPixel(told, pixel, table.channels) });
+    reply({ type: "odds", pixel, ...oddsOfPixel(answers, pixel, table.channels) });
   }
 }
 
@@ -180,6 +180,6 @@ self.onmessage = ({ data }: MessageEvent<Request>): void => {
   }
   handle(data).catch((error: unknown) => {
     if (error instanceof Cancelled) reply({ type: "cancelled" });
-    else reply({ type: "error", message: error instanceof DippError ? error.message : `something went wrong: ${String(error)}` });
+    else reply({ type: "error", message: error instanceof DippError ? error.message : `the page failed: ${String(error)}` });
   });
 };

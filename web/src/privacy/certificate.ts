@@ -1,4 +1,4 @@
-/** The certificate: what a file may have told about one unit, computed from its ledger. Printed bounds are rounded up. */
+/** The certificate: a bound on what a file tells about one unit, computed from its ledger. Printed bounds are rounded up. */
 
 import { differing, priceOf, totalOf } from "../core/closest";
 import { nearest } from "../core/exact";
@@ -9,7 +9,7 @@ import { epsilonOfZcdp } from "./conversions";
 import { Ledger } from "./ledger";
 import { type Draws, epsilonOfDraws } from "./losses";
 
-/** Covers the floating-point error of a product or a sum. */
+/** This factor covers the floating-point error of a product or a sum. */
 const UP = 1 + 2 ** -40;
 /** Sides of the square windows whose price is stated. */
 export const WINDOWS = [1, 8, 16, 32, 64, 128, 256] as const;
@@ -18,14 +18,14 @@ export class Certificate {
   readonly epsilon: number;
   readonly rho: number;
 
-  /** `units` is how many units may change at once. */
+  /** `units` is the number of units that may change at once. */
   constructor(readonly ledger: Ledger, readonly units = 1) {
     const { epsilon, rho } = ledger.worst();
     this.epsilon = units === 1 ? epsilon : epsilon * units * UP;
     this.rho = units === 1 ? rho : (ledger.code.alone ? rho * units : rho * units * units) * UP;
   }
 
-  /** What a plan promises to images; the smallest one has this geometry. */
+  /** Return the certificate of a plan for images that are at least as large as the smallest one. */
   static of(plan: Plan, smallest: Geometry): Certificate {
     return new Certificate(Ledger.planned(plan, smallest));
   }
@@ -34,24 +34,24 @@ export class Certificate {
     return this.ledger.unit;
   }
 
-  /** The certificate for any change of `units` units. */
+  /** Return the certificate for any change of `units` units. */
   forUnits(units: number): Certificate {
     return new Certificate(this.ledger, units);
   }
 
-  /** The certificate for any change inside a window of this size, wherever it lies. */
+  /** Return the certificate for any change inside a window of this size, wherever it lies. */
   forWindow(width: number, height: number): Certificate {
     return this.forUnits(this.unit.met(width, height));
   }
 
-  /** ε of (ε, δ): the smallest of pure ε, the conversion of ρ and, if it is known, what the law of the loss gives. */
+  /** Return ε of (ε, δ): the smallest of pure ε, the conversion of ρ and, if it is known, the bound by the law of the loss. */
   approximate(delta: number): number {
     const draws = this.draws;
     const bounds = [this.epsilon, epsilonOfZcdp(this.rho, delta)];
     return Math.min(...bounds, draws ? epsilonOfDraws(draws, delta) : Infinity);
   }
 
-  /** How many draws of each law the units pay for; undefined if a law is not known. */
+  /** The number of draws of each law that the units pay for; undefined if a law is unknown. */
   private get draws(): Draws[] | undefined {
     const found = new Map<string, Draws>();
     for (const { terms, touched } of this.ledger.selections) {
@@ -67,7 +67,7 @@ export class Certificate {
   }
 }
 
-/** A positive number in `digits` significant digits, never below it. */
+/** Return a positive number in `digits` significant digits, rounded up. */
 export function upper(value: number, digits = 6): string {
   const text = value.toPrecision(digits);
   if (Number(text) >= value) return plain(text);
@@ -77,7 +77,7 @@ export function upper(value: number, digits = 6): string {
   return plain(raised.toPrecision(digits));
 }
 
-/** Without zeros at the end that say nothing; large numbers are written out. */
+/** Return a number without trailing zeros; large numbers are written out. */
 function plain(text: string): string {
   const value = Number(text);
   if (value >= 1e4 && value < 1e15) return value.toLocaleString("en-GB");
@@ -88,8 +88,8 @@ function plain(text: string): string {
 }
 
 /**
- * The largest probability, in percent and rounded up, to which a belief of one half can rise: e^ε/(1 + e^ε). What is left
- * to 100 % is rounded down, in as many digits as show that it is not 0.
+ * Return the largest probability to which a belief of one half can rise, e^ε/(1 + e^ε), in percent and rounded up. It has
+ * enough digits to differ from 100.
  */
 export function largestBelief(epsilon: number, digits = 2): string {
   const rest = (100 / (1 + Math.exp(epsilon))) * (1 - 2 ** -40);
@@ -97,12 +97,12 @@ export function largestBelief(epsilon: number, digits = 2): string {
   return (100 - Math.floor(rest * 10 ** places) / 10 ** places).toFixed(places);
 }
 
-/** The first number of a certificate: that of the objects that are to be hidden, or of one unit. */
+/** The first number of a certificate: the ε of objects of the size to hide, or of one unit. */
 export interface Headline {
   readonly epsilon: number;
-  /** What the number speaks of, in words that follow "about". */
+  /** What the number is about, in words that follow "about". */
   readonly what: string;
-  /** For whom the bound holds, in words that follow "for". */
+  /** The reader for whom the bound holds, in words that follow "for". */
   readonly reader: string;
 }
 
@@ -113,10 +113,10 @@ export function headlineOf(certificate: Certificate, hidden?: readonly [number, 
   return { epsilon: certificate.forWindow(...hidden).epsilon, what, reader: "somebody who knows everything else in the picture" };
 }
 
-/** From this ε on, the largest belief has more nines than anybody reads. */
+/** From this ε on, the largest belief is printed in words, because it has too many nines. */
 export const TELLS_ALL = 18;
 
-/** What a headline promises in words, with the reader whom the promise is made to. */
+/** Return what a headline promises in words, and to which reader. */
 export function boundWords({ epsilon, what, reader }: Headline): string {
   const most = epsilon < TELLS_ALL ? `becomes at most ${largestBelief(epsilon)}\u00a0%` : "may become as good as certain";
   return `a fifty-fifty guess about ${what} ${most} for ${reader}`;

@@ -8,7 +8,7 @@ const UP = 1 + 2 ** -40;
 const MAX_LOG_EXCESS = 200;
 const SEARCH_STEPS = 160;
 
-/** Smallest ε such that ρ-zCDP implies (ε, δ). */
+/** Return the smallest ε for which ρ-zCDP implies (ε, δ). */
 export function epsilonOfZcdp(rho: number, delta: number): number {
   const logDelta = Math.log(delta);
   const bound = minimum((excess) => {
@@ -18,7 +18,7 @@ export function epsilonOfZcdp(rho: number, delta: number): number {
   return Math.max(0, bound + (Math.abs(bound) + rho + 1) * (UP - 1));
 }
 
-/** Least value met in a golden-section search over ln(α − 1). */
+/** Return the least value that a golden-section search over ln(α − 1) finds. */
 function minimum(f: (excess: number) => number): number {
   const golden = (Math.sqrt(5) - 1) / 2;
   let [low, high] = [-MAX_LOG_EXCESS, MAX_LOG_EXCESS];

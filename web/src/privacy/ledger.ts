@@ -1,8 +1,8 @@
 /**
- * The ledger: what was released, in the integers that were really used, and what it costs the worst unit.
+ * The ledger: the integers from which the privacy cost of an encoding follows, and the cost to the worst unit.
  *
- * Two ledgers are made of a file that the page writes, and must be equal: one from the plan, which every reader makes
- * again, and one that the encoder writes as it goes. `dipp/privacy/ledger.py` has the proof sketch of the price.
+ * For a file that the page writes there are two ledgers, which must be equal: one follows from the plan, and every reader
+ * computes it again; the encoder writes the other while it encodes. `dipp/privacy/ledger.py` has the proof sketch of the price.
  */
 
 import type { Chunks } from "../core/chunking";
@@ -10,28 +10,28 @@ import type { Code } from "../core/code";
 import type { Geometry } from "../core/geometry";
 import { Mask } from "../core/masks";
 import type { Plan } from "../core/plan";
-import { type Charge, LEVELS, type Terms } from "../core/price";
+import { type Cost, LEVELS, type Terms } from "../core/price";
 import { gridOf, partsOf } from "../core/steps";
 import { type Unit, unitOfCoordinate } from "../core/units";
 import { DippError } from "../errors";
 
-/** What one step released of every image. */
+/** The public facts of one step, from which its cost follows. They are the same for every image. */
 export interface Selection {
   readonly step: number;
-  /** What the code prices the draws from. */
+  /** The numbers from which the code prices the draws. */
   readonly terms: Terms;
   readonly candidates: number;
-  /** Selections of the smallest image. */
+  /** Number of chunks, each with one selection, of the smallest image. */
   readonly chunks: number;
-  /** How often a unit takes part in the selections of the step, at most. */
+  /** The largest number of selections of the step in which a unit takes part. */
   readonly touched: number;
-  /** Whether no two of those parts are in one chunk. */
+  /** Whether each part of a unit lies in another chunk. */
   readonly apart: boolean;
 }
 
 export class Ledger {
   constructor(
-    /** C: coordinates of a pixel. */
+    /** C: the number of coordinates of a pixel. */
     readonly channels: number,
     readonly mask: Mask,
     readonly code: Code,
@@ -39,7 +39,7 @@ export class Ledger {
     readonly unit: Unit,
   ) {}
 
-  /** What a plan releases of images; the smallest one has this geometry. */
+  /** Return the ledger of a plan for images that are at least as large as the smallest one. */
   static planned(plan: Plan, smallest: Geometry): Ledger {
     const { channels } = smallest;
     plan.mask.require(channels);
@@ -55,21 +55,21 @@ export class Ledger {
     return new Ledger(channels, plan.mask, plan.code, selections, plan.unit);
   }
 
-  /** What a touched unit pays in a step, if each of its coordinates changes by at most `change` of the 255 levels. */
-  charge(one: Selection, change = LEVELS): Charge {
-    return this.code.price(one.terms, one.touched, one.apart, change);
+  /** Return the cost of a step to a touched unit, if each of its coordinates changes by at most `change` of the 255 levels. */
+  cost({ terms, touched, apart }: Selection, change = LEVELS): Cost {
+    return this.code.price(terms, touched, apart, change);
   }
 
-  /** Pure ε and ρ of the worst unit, each on its own; if all it changes by is some of the 255 levels, of that change. */
-  worst(change = LEVELS): Charge {
-    const charges = this.selections.map((one) => this.charge(one, change));
+  /** Return the largest pure ε and the largest ρ of any unit whose coordinates change by at most `change` of the 255 levels. */
+  worst(change = LEVELS): Cost {
+    const costs = this.selections.map((selection) => this.cost(selection, change));
     return {
-      epsilon: this.mask.worst(charges.map((one) => one.epsilon), this.channels),
-      rho: this.mask.worst(charges.map((one) => one.rho), this.channels),
+      epsilon: this.mask.worst(costs.map((cost) => cost.epsilon), this.channels),
+      rho: this.mask.worst(costs.map((cost) => cost.rho), this.channels),
     };
   }
 
-  /** In how many steps the worst unit takes part. */
+  /** The number of steps in which the worst unit takes part. */
   get touches(): number {
     return this.mask.worst(this.selections.map(() => 1), this.channels);
   }
@@ -85,8 +85,8 @@ export class Ledger {
 }
 
 /**
- * Writes down what the encoder does, while it does it: the terms it draws by, and the deal. What the steps that really
- * touched a unit cost it is added up unit by unit: no more than the mask design says.
+ * A record of what the encoder really does: the terms by which it draws, and the chunks that it dealt. The costs of the
+ * steps that touched a unit are added up for each unit, and must not exceed what the mask design says.
  */
 export class Recorder {
   private readonly selections: Selection[] = [];
@@ -114,7 +114,7 @@ export class Recorder {
     }
     let touched = plan.touches(step, channels);
     for (const count of parts.values()) touched = Math.max(touched, count);
-    const one: Selection = {
+    const selection: Selection = {
       step: this.selections.length,
       terms,
       candidates,
@@ -122,16 +122,16 @@ export class Recorder {
       touched,
       apart: kept && (touched === 1 || plan.separate),
     };
-    this.selections.push(one);
+    this.selections.push(selection);
     const { epsilon } = plan.code.price(terms, 1, true, LEVELS); // each part on its own
-    for (const [place, count] of parts) this.spent.set(place, (this.spent.get(place) ?? 0) + count * epsilon);
+    for (const [number, count] of parts) this.spent.set(number, (this.spent.get(number) ?? 0) + count * epsilon);
   }
 
-  /** What was recorded. A unit that was touched by dearer steps than the mask design allows is refused. */
+  /** Return the recorded ledger; throw if a unit was touched by dearer steps than the mask design allows. */
   ledger(plan: Plan, channels: number): Ledger {
     const found = new Ledger(channels, plan.mask, plan.code, this.selections, plan.unit);
     let most = 0;
-    for (const one of this.spent.values()) most = Math.max(most, one);
+    for (const epsilon of this.spent.values()) most = Math.max(most, epsilon);
     if (most > found.worst().epsilon * (1 + 1e-12)) {
       throw new DippError("ledger", "is wrong: a unit was touched more often than the mask design says", "nothing was written; report this");
     }

@@ -1,11 +1,11 @@
 /**
- * (ε, δ) of draws whose privacy loss has a known law: +e, −e or 0. Sums of independent losses of the worst pair dominate
+ * (ε, δ) of draws whose privacy loss has a known law: ε, −ε or 0. Sums of independent losses of the worst pair dominate
  * any adaptive composition, and δ(ε) = E[max(0, 1 − e^(ε − L))]. `dipp/privacy/losses.py` has the proof and the rounding.
  */
 
 import { fsum } from "../core/exact";
 
-/** How many draws of one law there are: their loss is e with probability `gains`, −e with `drops`, 0 otherwise. */
+/** A number of draws of one law, whose loss is ε with probability `gains`, −ε with probability `drops`, and otherwise 0. */
 export interface Draws {
   readonly epsilon: number;
   readonly gains: number;
@@ -17,7 +17,7 @@ const MAX_DRAWS = 2 ** 13;
 const MAX_SUMS = 2 ** 18;
 const HALVINGS = 60;
 
-/** The smallest ε such that all draws together are (ε, δ)-private; infinity if there are too many to sum. */
+/** Return the smallest ε for which all draws together are (ε, δ)-private; infinity if there are too many to sum. */
 export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
   if (draws.reduce((product, { count }) => product * (2 * count + 1), 1) > MAX_SUMS) return Infinity;
   if (draws.some(({ count }) => count > MAX_DRAWS)) return Infinity;
@@ -43,7 +43,7 @@ export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
   return high;
 }
 
-/** The probability that `count` losses add up to −count·ε, …, count·ε. */
+/** Return the probabilities that `count` losses add up to −count·ε, …, count·ε. */
 function powers({ gains, drops, count }: Draws): Float64Array {
   let power = Float64Array.of(drops, 1 - drops - gains, gains);
   let found = Float64Array.of(1);

@@ -1,5 +1,5 @@
 /**
- * Boxes that are hidden in a picture: which pixels they cover, and how far they have to grow where a file was compressed.
+ * Boxes to hide in a picture: the pixels that they cover, and how far they must grow in a compressed file.
  *
  * *JPEG.* A pixel of a JPEG depends on the whole of its MCU and, where viewers smooth colours, on one ring of pixels beyond
  * it. So each box grows until it covers every MCU that it touches and another one around them: by 2·side − 1 pixels, whatever
@@ -18,11 +18,11 @@ export interface Box {
   readonly height: number;
 }
 
-/** What a file's compression means for what can be hidden in it. */
+/** What the compression of a file means for boxes that are hidden in it. */
 export interface Compression {
-  /** Pixels by which a box grows. */
+  /** The number of pixels by which a box grows on each side. */
   readonly growth: number;
-  /** What must be true of the original, for the record. */
+  /** The assumption about the original that the record states. */
   readonly assumption: string;
 }
 
@@ -36,7 +36,7 @@ const NEVER_LOSSY =
 /** Markers of JPEG that begin a frame: baseline, extended and progressive. */
 const FRAMES = [0xc0, 0xc1, 0xc2];
 
-/** How a file was compressed; throws for a file in which boxes cannot be hidden. */
+/** Return how a file was compressed; throw if boxes cannot be hidden in it. */
 export function compressionOf(file: Uint8Array): Compression {
   const text = String.fromCharCode(...file.subarray(0, 16));
   if (text.startsWith("\xff\xd8\xff")) return { growth: 2 * mcuSide(file) - 1, assumption: ITS_OWN };
@@ -51,7 +51,7 @@ export function compressionOf(file: Uint8Array): Compression {
   return { growth: 0, assumption: NEVER_LOSSY };
 }
 
-/** The larger side of the MCUs of a JPEG: 8 times the largest sampling factor. */
+/** Return the larger side of the MCUs of a JPEG: 8 times the largest sampling factor. */
 function mcuSide(file: Uint8Array): number {
   for (let at = 2; at + 9 < file.length; ) {
     if (file[at] !== 0xff) break;
@@ -63,7 +63,7 @@ function mcuSide(file: Uint8Array): number {
     if (FRAMES.includes(marker)) {
       const components = Array.from({ length: file[at + 9]! }, (_, i) => file[at + 11 + 3 * i] ?? 0);
       const factors = components.flatMap((both) => [both >> 4, both & 15]);
-      if (factors.length && factors.every((one) => one >= 1 && one <= 4)) return 8 * Math.max(...factors);
+      if (factors.length && factors.every((factor) => factor >= 1 && factor <= 4)) return 8 * Math.max(...factors);
       break;
     }
     at += 2 + (file[at + 2]! << 8) + file[at + 3]!;
@@ -71,7 +71,7 @@ function mcuSide(file: Uint8Array): number {
   throw new DippError("the picture", "is a JPEG that does not say how its colours are sampled", "save it anew, or use `dipp redact`");
 }
 
-/** A box that is grown and cut at the picture's edges; undefined if nothing of it lies in the picture. */
+/** Return a box, grown and cut at the edges of the picture; undefined if it lies outside. */
 export function grown(box: Box, by: number, { width, height }: Size): Box | undefined {
   const [left, top] = [Math.max(0, Math.floor(box.left) - by), Math.max(0, Math.floor(box.top) - by)];
   const right = Math.min(width, Math.ceil(box.left + box.width) + by);
@@ -79,7 +79,7 @@ export function grown(box: Box, by: number, { width, height }: Size): Box | unde
   return right > left && bottom > top ? { left, top, width: right - left, height: bottom - top } : undefined;
 }
 
-/** 1 for each pixel that a box covers. */
+/** Return a mask with 1 for each pixel that a box covers. */
 export function maskOf(boxes: readonly Box[], { width, height }: Size): Uint8Array {
   const mask = new Uint8Array(width * height);
   for (const { left, top, width: wide, height: high } of boxes) {
@@ -88,7 +88,7 @@ export function maskOf(boxes: readonly Box[], { width, height }: Size): Uint8Arr
   return mask;
 }
 
-/** The lengths of runs of a mask, row by row, beginning with pixels that are not covered. */
+/** Return the lengths of the runs of a mask, row by row, beginning with pixels that are not covered. */
 export function runsOf(mask: Uint8Array): number[] {
   const runs = [0];
   mask.forEach((covered, i) => {

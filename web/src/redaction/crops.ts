@@ -3,18 +3,18 @@
 import type { Size } from "../core/geometry";
 import type { Box } from "./boxes";
 
-/** Known pixels around a region that painting sees, at least; around a large one half of its side. */
+/** The least number of known pixels around a region that painting sees; around a large region, half of its side. */
 const CONTEXT = 48;
-/** Regions that are nearer to each other than this are painted together. */
+/** Regions closer to each other than this many pixels are painted together. */
 const JOIN = 32;
 
 export interface Crop {
   readonly box: Box;
-  /** 1 for each pixel of the whole picture that is painted in this crop. */
+  /** A mask of the whole picture, with 1 for each pixel that this crop paints. */
   readonly own: Uint8Array;
 }
 
-/** The crops of a mask, in the order in which Python paints them. */
+/** Return the crops of a mask, in the order in which Python paints them. */
 export function crops(mask: Uint8Array, { width, height }: Size): Crop[] {
   const wide = Math.ceil(width / JOIN);
   const groups = labels(mask, { width, height }, wide);
@@ -28,7 +28,7 @@ export function crops(mask: Uint8Array, { width, height }: Size): Crop[] {
   });
 }
 
-/** The number of the group of each square of a coarse grid, from 1 on; 0 where nothing is hidden. Corners touch. */
+/** Return the group of each square of a coarse grid, from 1; 0 if nothing in it is hidden. Squares that share a corner touch. */
 function labels(mask: Uint8Array, { width, height }: Size, wide: number): number[] {
   const high = Math.ceil(height / JOIN);
   const marked = new Uint8Array(wide * high);
@@ -55,7 +55,7 @@ function labels(mask: Uint8Array, { width, height }: Size, wide: number): number
   return found;
 }
 
-/** The rectangle around pixels, with their context. */
+/** Return the rectangle around pixels, with their context. */
 function around(own: Uint8Array, { width, height }: Size): Box {
   let [top, bottom, left, right] = [Infinity, 0, Infinity, 0];
   own.forEach((covered, i) => {

@@ -1,10 +1,10 @@
 /**
- * What is painted in the place of a region: what its surroundings suggest (`dipp/redaction/paint.py`). It reads a picture
- * without its hidden pixels, and nothing else; equal surroundings are painted alike.
+ * Paint regions as their surroundings suggest (`dipp/redaction/paint.py`). Only pixels that are not hidden are read, so
+ * equal surroundings are painted alike.
  *
- * The denoiser is told the surroundings as exactly known, and the harmonic interpolation as an estimate of the rest. Its
- * expected picture is mixed with the interpolation, by how well that does on a band of known pixels around the region. At
- * the end comes grain as strong as around the region.
+ * The denoiser is given the surroundings as exactly known, and a harmonic interpolation as an estimate of the rest. Its
+ * prediction is mixed with the interpolation; the better the interpolation fits a band of known pixels around the region,
+ * the more of it remains. At last grain is added, as strong as around the region.
  */
 
 import type { Size } from "../core/geometry";
@@ -12,30 +12,30 @@ import { normals } from "../core/normals";
 import { SEED_BYTES, stream } from "../core/randomness";
 import type { Denoiser } from "../models/denoiser";
 
-/** A picture (C, H, W) in [−1, 1], with zeros where nothing is known, and 1 for each pixel that is not known. */
+/** A picture (C, H, W) in [−1, 1] with zeros in unknown pixels, and a mask with 1 for each unknown pixel. */
 export interface Known extends Size {
   readonly values: Float32Array;
   readonly unknown: Uint8Array;
 }
 
-/** Pixels of the band around a region on which the interpolation is tried. */
+/** Width in pixels of the band around a region on which the interpolation is tested. */
 const BAND = 8;
-/** Share of the band that errs less than what counts as its error. */
+/** The quantile of the squared errors in the band that counts as its error. */
 const MOST = 0.75;
-/** Least and largest precision of the interpolation that the denoiser is told. */
+/** The least and the largest precision of the interpolation that the denoiser is given. */
 const PRECISIONS = [8, 200] as const;
-/** Error of the interpolation on the band at which it is mixed half and half. */
+/** The error on the band at which half of the interpolation remains. */
 const FLOOR = 5e-4;
-/** Share of the known pixels by which grain is measured: those that differ least from the mean of their nine. */
+/** The share of known pixels from which grain is measured: those that differ least from the mean of their 3×3 pixels. */
 const FLATTEST = 0.1;
-/** Deviation of white noise in which that share of the pixels differ by less than 1 from the mean of their nine. */
+/** The deviation of white noise in which this share of pixels differs by less than 1 from the mean of their 3×3 pixels. */
 const GRAIN = 7.96 / Math.sqrt(8 / 9);
-/** Sweeps of the harmonic interpolation, on each level. */
+/** The number of sweeps of the harmonic interpolation on each level. */
 const SWEEPS = 12;
-/** Seed of the noise, which is the same for every picture. */
+/** The seed of the noise, the same for every picture. */
 const SEED = new Uint8Array(SEED_BYTES);
 
-/** The picture, of one channel or those of the denoiser, with what the surroundings suggest where nothing is known. */
+/** Return the picture with its unknown pixels painted; it has one channel, or as many as the denoiser. */
 export async function painted(known: Known, denoiser: Denoiser): Promise<Float32Array> {
   const pixels = known.unknown.length;
   if (known.unknown.every(Boolean)) return known.values;
@@ -48,12 +48,12 @@ export async function painted(known: Known, denoiser: Denoiser): Promise<Float32
   return withGrain({ ...known, values: grey ? mean(mixed, pixels) : mixed });
 }
 
-/** One channel, several times. */
+/** Return a picture whose channels all equal the given one. */
 function repeated(values: Float32Array, channels: number): Float32Array {
   return Float32Array.from({ length: channels * values.length }, (_, i) => values[i % values.length]!);
 }
 
-/** The mean of the channels. */
+/** Return the mean of the channels. */
 function mean(values: Float32Array, pixels: number): Float32Array {
   return Float32Array.from({ length: pixels }, (_, i) => {
     let sum = 0;
@@ -62,7 +62,7 @@ function mean(values: Float32Array, pixels: number): Float32Array {
   });
 }
 
-/** The squared error that the interpolation exceeds at a quarter of a band of known pixels around a region; 1 without a band. */
+/** Return the upper quartile of the squared errors of the interpolation in the band around a region; 1 without a band. */
 function missed(known: Known): number {
   const { height, width, values, unknown } = known;
   const hidden = widened(known, BAND);
@@ -78,7 +78,7 @@ function missed(known: Known): number {
   return belowWhich(errors, MOST);
 }
 
-/** What is not known, and all pixels within some rows and columns of it. */
+/** Return the mask of unknown pixels, grown by a number of rows and columns. */
 function widened({ height, width, unknown }: Known, by: number): Uint8Array {
   const near = (from: Uint8Array, count: number, length: number, step: number, stride: number): Uint8Array => {
     const made = new Uint8Array(from.length);
@@ -93,7 +93,7 @@ function widened({ height, width, unknown }: Known, by: number): Uint8Array {
   return near(near(unknown, height, width, 1, width), width, height, width, 1);
 }
 
-/** The denoiser's expected picture of known pixels, and of an interpolation of the others. */
+/** Return the denoiser's prediction from known pixels and an interpolation of the others. */
 function expected(known: Known, plain: Float32Array, precision: number, denoiser: Denoiser): Promise<Float32Array> {
   const { values, unknown } = known;
   const told = Math.min(Math.max(precision, PRECISIONS[0]), PRECISIONS[1]);
@@ -107,12 +107,12 @@ function expected(known: Known, plain: Float32Array, precision: number, denoiser
   return denoiser.predict(evidence, known);
 }
 
-/** A picture with its known pixels put back. */
+/** Return a picture in which known pixels keep their values. */
 function restored(picture: Float32Array, { values, unknown }: Known): Float32Array {
   return picture.map((value, i) => (unknown[i % unknown.length] ? value : values[i]!));
 }
 
-/** The picture with grain in its unknown pixels: grey noise of a fixed seed, as strong as around them. */
+/** Return the picture with grain in its unknown pixels: grey noise of a fixed seed, as strong as in the known pixels. */
 function withGrain({ height, width, values, unknown }: Known): Float32Array {
   const pixels = height * width;
   const luma = mean(values, pixels);
@@ -136,7 +136,7 @@ function withGrain({ height, width, values, unknown }: Known): Float32Array {
   return values.map((value, i) => (unknown[i % pixels] ? value + strength * noise[i % pixels]! : value));
 }
 
-/** The number below which a share of the numbers lie, interpolated. */
+/** Return a quantile of numbers, interpolated. */
 function belowWhich(numbers: number[], part: number): number {
   const sorted = Float32Array.from(numbers).sort();
   const at = (sorted.length - 1) * part;
@@ -144,7 +144,7 @@ function belowWhich(numbers: number[], part: number): number {
   return low + (high - low) * (at - Math.floor(at));
 }
 
-/** Means of the known pixels of 2×2 squares; a square is unknown if none of its pixels is known. */
+/** Return the picture of half the size: the means of the known pixels of 2×2 squares. A square without any is unknown. */
 export function halved({ height, width, values, unknown }: Known): Known {
   const [high, wide] = [Math.ceil(height / 2), Math.ceil(width / 2)];
   const channels = values.length / (height * width);
@@ -163,7 +163,7 @@ export function halved({ height, width, values, unknown }: Known): Known {
   return small;
 }
 
-/** A picture of twice the size, by linear interpolation, cut to a size. */
+/** Return a picture of twice the size, by linear interpolation, cut to the size `to`. */
 export function doubled(picture: Float32Array, from: Size, to: Size): Float32Array {
   const channels = picture.length / (from.height * from.width);
   const axis = (length: number): { first: number; second: number; share: number }[] =>
@@ -188,7 +188,7 @@ export function doubled(picture: Float32Array, from: Size, to: Size): Float32Arr
   return made;
 }
 
-/** The picture with a harmonic interpolation of the known pixels, from the coarsest squares to the finest. */
+/** Return the picture with a harmonic interpolation in its unknown pixels, computed from coarse to fine. */
 export function smooth(known: Known): Float32Array {
   const { height, width, values, unknown } = known;
   const pixels = height * width;
@@ -213,7 +213,7 @@ export function smooth(known: Known): Float32Array {
   return picture;
 }
 
-/** The picture with the mean of its known pixels where nothing is known; grey if nothing is. */
+/** Return the picture with the mean of its known pixels in the unknown ones; mid-grey if no pixel is known. */
 function flat({ values, unknown }: Known): Float32Array {
   const count = unknown.length - unknown.reduce((sum, hidden) => sum + hidden, 0);
   const means = Array.from({ length: values.length / unknown.length }, (_, channel) => {

@@ -1,6 +1,6 @@
 /**
- * PNG files, written in the one way in which Python writes them (`dipp/redaction/png.py`): so that `dipp check` sees that a
- * file holds its picture and nothing else.
+ * PNG files, byte for byte as Python writes them (`dipp/redaction/png.py`), so that `dipp check` sees that a file holds
+ * its picture and nothing else.
  */
 
 import { deflate } from "pako";
@@ -10,7 +10,7 @@ import { crc32, joined } from "../format/bytes";
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 const LEVEL = 6;
 
-/** The PNG file of a picture of one or three channels, pixel·C + channel. */
+/** Return the PNG file of a picture of one or three channels, at pixel·C + channel. */
 export function png({ height, width }: Size, pixels: Uint8Array): Uint8Array {
   const channels = pixels.length / (height * width);
   const header = new Uint8Array(13);
@@ -32,7 +32,7 @@ function chunk(name: string, body: Uint8Array): Uint8Array {
   return made;
 }
 
-/** Lines with the filter before each that leaves the smallest sum of magnitudes. */
+/** Return the filtered lines, each after the number of the filter that leaves the smallest sum of magnitudes. */
 function filtered(pixels: Uint8Array, length: number, step: number): Uint8Array {
   const rows = pixels.length / length;
   const out = new Uint8Array(rows * (length + 1));
@@ -59,7 +59,7 @@ function filtered(pixels: Uint8Array, length: number, step: number): Uint8Array 
   return out;
 }
 
-/** What a filter predicts for a byte. */
+/** Return the byte that a filter predicts. */
 function predicted(kind: number, left: number, above: number, corner: number): number {
   if (kind === 0) return 0;
   if (kind === 1) return left;

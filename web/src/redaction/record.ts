@@ -13,7 +13,7 @@ const UNIT =
   "A region is every pixel of the cells that it meets (in a JPEG: of the MCUs), as they are stored. Regions with one id, or " +
   "that share a cell, are one unit, which pays ε for all that it answers.";
 
-/** The text of a record; `archive` has the answers, if the boxes were asked. */
+/** Return the text of a record; `archive` has the answers about the boxes, if there are any. */
 export function recordOf(
   file: Uint8Array,
   name: string,

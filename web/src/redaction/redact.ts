@@ -1,6 +1,6 @@
 /**
- * A picture without what its boxes show: ε = 0 for them. What is written is a function of the picture's size, the boxes and
- * the pixels outside them, because hidden pixels are replaced by zeros (`without`) before anything is computed.
+ * Redaction: a picture without what its boxes show, so ε = 0 for them. The result depends only on the size of the picture,
+ * the boxes and the pixels outside them, because hidden pixels become zeros (`without`) before anything is computed.
  */
 
 import { rint } from "../core/exact";
@@ -20,18 +20,18 @@ export interface Redacted {
   /** 1 for each pixel that is hidden. */
   readonly mask: Uint8Array;
   readonly picture: Picture;
-  /** Whether the file is grey, because all is that lies outside the boxes. */
+  /** Whether the file is grey, because everything outside the boxes is grey. */
   readonly grey: boolean;
 }
 
-/** A redacted picture whose boxes show other public pixels. A grey picture takes their first channel. */
+/** Return a redacted picture whose boxes show other public pixels; a grey picture takes their first channel. */
 export function pasted({ mask, picture, grey }: Redacted, shown: Uint8Array): Redacted {
   const pixels = picture.pixels.map((value, i) => (mask[Math.floor(i / COLOURS)] ? shown[grey ? i - (i % COLOURS) : i]! : value));
   const file = png(picture, grey ? pixels.filter((_, i) => i % COLOURS === 0) : pixels);
   return { file, mask, picture: { ...picture, pixels }, grey };
 }
 
-/** A picture with its boxes painted; `progress` is told how many of its crops are done. */
+/** Return a picture with painted boxes; `progress` receives the number of finished crops and of all crops. */
 export async function redact(
   picture: Picture,
   boxes: readonly Box[],
@@ -60,7 +60,7 @@ export async function redact(
   return { file: png(picture, made), mask, picture: { width: picture.width, height: picture.height, pixels }, grey: channels === 1 };
 }
 
-/** The pixels, with zeros in the place of all that is hidden: the one place where private values are dropped. */
+/** Return the pixels with zeros in place of hidden ones. Only this function drops private values. */
 function without({ pixels }: Picture, mask: Uint8Array): Uint8Array {
   return pixels.map((value, i) => (mask[Math.floor(i / COLOURS)] ? 0 : value));
 }
@@ -69,7 +69,7 @@ function isGrey(pixels: Uint8Array): boolean {
   return pixels.every((value, i) => value === pixels[i - (i % COLOURS)]);
 }
 
-/** A crop as a signal in [−1, 1], with zeros where nothing is known. */
+/** Return a crop as a signal in [−1, 1], with zeros in unknown pixels. */
 function knownOf(pixels: Uint8Array, mask: Uint8Array, { width }: Size, { left, top, width: wide, height }: Box): Known {
   const channels = pixels.length / mask.length;
   const place = (i: number): number => (top + Math.floor(i / wide)) * width + left + (i % wide);
