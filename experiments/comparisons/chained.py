@@ -71,13 +71,13 @@ def released(
             content = [_blocks(truth - host(colours_last(x))) for truth, x in zip(truths, predicted, strict=True)]
             if not (asked == turn).any():
                 continue
-            told = answers(*(one[:, asked == turn] for one in content), epsilon, generator)
+            told = answers(content[0][:, asked == turn], content[1][:, asked == turn], epsilon, generator)
             for place, (x_hat, meaning) in enumerate(zip(predicted, told, strict=True)):
                 found = np.zeros_like(content[place])
                 found[:, asked == turn] = meaning
                 noise = alike(_unfolded(found, grid), x_hat)
                 states[place] = trajectory.advance(number, states[place], x_hat, noise, turn)
-        error = float(np.square(host(colours_last(states[0])) - truths[0]).mean())
+        error = max(float(np.square(host(colours_last(states[0])) - truths[0]).mean()), 1e-6)
         few, truth = states[0][:judged], to_signal(public[:judged])
         tried = [replace(step, snr_gain=float(np.float32(factor / error))) for factor in LABELS]
         pictures = [_after([*done, one], unit, denoiser, geometry).expected(number + 1, few) for one in tried]
