@@ -75,7 +75,7 @@ export class Choice {
     element("belief").textContent = `${sentence(boundWords(first))}: ${gradeOf(first.epsilon, table)} as a bound.${measured}`;
     element("rate-choice").hidden = side !== 1;
     const bytes = Math.ceil((entry.bpp * height * width) / 8);
-    const less = "rate" in entry && entry.bpp < entry.rate * 0.99 ? `This ε has no use for more than ${entry.bpp.toPrecision(2)}. ` : "";
+    const less = "rate" in entry && entry.bpp < entry.rate * 0.99 ? `More than ${entry.bpp.toPrecision(2)} bits would not help at this ε. ` : "";
     if ("rate" in entry) element("rate-value").textContent = String(entry.rate);
     if ("rate" in entry) this.rate.setAttribute("aria-valuetext", `${entry.rate} bits per pixel`);
     element("rate-words").textContent = `${less}About ${grouped(bytes + 150)} bytes${size ? "" : " for 256×256 pixels"}, with a certificate of ε = ${upper(first.epsilon)}.`;

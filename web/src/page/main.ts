@@ -30,8 +30,8 @@ const VIEWS = {
   "sample 3": "third sample",
   pixelated: "DP-Pix, same ε, denoised",
   noised: "noise, same ε, denoised",
-  blurred: "blur: no promise",
-  noisy: "what was answered",
+  blurred: "blur: no guarantee",
+  noisy: "the noisy values of the file",
   redacted: "boxes hidden",
 } as const;
 type ViewName = keyof typeof VIEWS;
@@ -132,8 +132,8 @@ async function open(file: Blob, title: string): Promise<void> {
   requireIdle();
   const bytes = new Uint8Array(await file.arrayBuffer());
   const isArchive = bytes[0] === 0x44 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x50;
-  if (!bytes.length) throw new DippError(title, "is empty", "choose another file");
-  if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(title, "is not a dipp archive");
+  if (!bytes.length) throw new DippError(`“${title}”`, "is empty", "choose another file");
+  if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(`“${title}”`, "is not a dipp archive");
   const bitmap = isArchive ? undefined : await bitmapOf(file);
   if (own !== latest) return bitmap?.close();
   requireIdle(); // check again: a task may have begun while the file was read
@@ -159,8 +159,8 @@ function offerSmaller(own: Picture, stem: string): void {
   const [width, height] = smaller(own.width, own.height);
   element("large-words").textContent =
     `A browser can encode up to ${grouped(MOST_PIXELS)} pixels; this picture has ${grouped(own.width * own.height)}. ` +
-    "Boxes can be hidden in it, and `dipp encode` takes any size up to 64 megapixels. Scaled down, each new pixel is a mixture " +
-    "of several of yours, and the certificate speaks of the new ones.";
+    "You can still hide boxes in it, and `dipp encode` takes up to 64 megapixels. If you scale it down, each new pixel is a " +
+    "mixture of several of yours, and the certificate is about the new pixels.";
   const button = element("scale");
   button.textContent = `Scale it down to ${width}×${height}`;
   button.onclick = () => attempt(async () => take(pixelsOf(await createImageBitmap(shown(own)), width, height), stem));
@@ -312,7 +312,7 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   const rows = [row("this .dipp", grouped(archive.bytes.length), archive.fileBpp.toPrecision(3), `${upper(epsilon)} per ${unit.short}`)];
   if (picture) {
     const [png, jpeg] = await Promise.all([fileOf(picture, "image/png"), fileOf(picture, "image/jpeg", 0.9)]);
-    rows.push(row("your picture, PNG", grouped(png.size), bpp(png.size), "none: it tells all"));
+    rows.push(row("your picture, PNG", grouped(png.size), bpp(png.size), "none: it shows everything"));
     rows.push(row("your picture, JPEG at 90", grouped(jpeg.size), bpp(jpeg.size), "none"));
     element("expected-quality").textContent = `Pictures of plans like this one have ${choice.entry(pixels).psnr.toFixed(1)} dB on public photographs.`;
     showTotal(picture, archive);
@@ -334,7 +334,7 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
   if (reply.odds) ask(Math.floor(height / 3) * width + Math.floor(width / 3));
   status.textContent = picture
     ? "Done. Drag the line, and compare with the pictures below it."
-    : "Decoded and checked: what it promises follows from the file.";
+    : "Decoded and checked: the certificate follows from the file.";
   if (!picture) seeImage(); // another image may have been chosen in the meantime
 }
 
@@ -346,7 +346,7 @@ function countAnswers(own: Picture, answers: Uint8Array | undefined): number {
   const { certificate } = Archive.fromBytes(answers); // read again, as any reader would
   const { files, epsilon } = spent.add(own, certificate, [own.width, own.height]);
   notice.hidden = files < 2;
-  notice.textContent = `You have made ${files} files of this picture that tell something of it, up to ε = ${upper(epsilon)} together. Give away one of them.`;
+  notice.textContent = `You have made ${files} files of this picture that tell about it, up to ε = ${upper(epsilon)} together. Give away one of them.`;
   return certificate.epsilon;
 }
 
@@ -410,7 +410,7 @@ function onReply({ data }: MessageEvent<Reply>): void {
       break;
     case "cancelled":
       stopped();
-      status.textContent = "Cancelled: nothing was made.";
+      status.textContent = "Cancelled. Nothing was made.";
       break;
     case "error":
       stopped();

@@ -27,7 +27,7 @@ export function showCertificate(archive: Archive, table: Table): void {
   element("statement").textContent = `ε = ${epsilon} pure, ρ = ${upper(certificate.rho)} zCDP, per ${unit.words}`;
   const changed = unit.kind === "pixel" ? "one pixel" : unit.kind === "cell" ? `one ${unit.short}` : "the whole picture";
   element("certificate-words").textContent =
-    `Change ${changed} in any way, whatever all else is: no file becomes more than e^ε = ` +
+    `Change ${changed} in any way${unit.kind === "picture" ? "" : ", and nothing else"}: no file becomes more than e^ε = ` +
     `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. So ${boundWords(first)}: ` +
     `${gradeOf(first.epsilon, table)} as a bound. ` +
     (unit.kind === "pixel" && !release.hidden ? `Without that knowledge, ${measuredWords(first.epsilon, table)}. ` : "") +

@@ -90,7 +90,7 @@ export class Redaction {
     element("box-epsilon-value").textContent = String(epsilon);
     this.slider.setAttribute("aria-valuetext", `ε = ${epsilon}`);
     this.slider.disabled = !free || this.made !== undefined;
-    const promised = epsilon ? `${sentence(boundWords(aboutBox(epsilon)))}: ${gradeOf(epsilon, this.table)} as a bound.` : "ε = 0: nothing of it is in what you get.";
+    const promised = epsilon ? `${sentence(boundWords(aboutBox(epsilon)))}: ${gradeOf(epsilon, this.table)} as a bound.` : "ε = 0: what you get contains nothing of it.";
     words.textContent = boxes.length
       ? `${boxes.length === 1 ? "One box hides" : `${boxes.length} boxes hide`} ${share} % of the picture. ${promised}${because}`
       : `Nothing is hidden yet.${because}`;
@@ -125,8 +125,8 @@ export class Redaction {
       : `ε = 0 for what ${count === 1 ? "the box" : `the ${count} boxes`} showed: nothing of it is in this picture, for anybody, whatever they know.`;
     element("redacted-bytes").textContent = `PNG, ${grouped(made.file.length)} bytes`;
     element("redacted-words").textContent =
-      "All other pixels are as the file had them, and metadata are gone. What no box covers is not protected: hair, clothes, places, " +
-      "other pictures. The record says what was hidden, and the command dipp check checks the picture against it.";
+      "All other pixels are unchanged, and metadata are removed. What no box covers is not protected: hair, clothes, places, " +
+      "other pictures. The record says what was hidden, and the command dipp check compares the picture with it.";
   }
 
   /** Show no redacted picture. */
