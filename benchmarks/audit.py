@@ -20,7 +20,7 @@ from dipp.planning.presets import PRESETS
 
 
 def main() -> None:
-    """Audit, draw and write."""
+    """Audit the presets, draw the plot and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--quick", action="store_true", help="the default preset alone")

@@ -26,13 +26,13 @@ CODECS = ("png", "webp")
 
 
 def noise_then(codecs: tuple[str, ...], pixels: Pixels, epsilon: float) -> tuple[Pixels, dict[str, float]]:
-    """Noisy pictures, and by lossless codec the bits per pixel of their files."""
+    """Return noisy pictures, and the bits per pixel of their files for each lossless codec."""
     noisy = LaplaceNoise(epsilon).privatise(pixels, np.random.default_rng(0))
     return noisy, {codec: 8 * file_bytes(noisy, codec) / math.prod(pixels.shape[:3]) for codec in codecs}
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("images", nargs="?", type=Path, default=SAMPLES)
     parser.add_argument("--count", type=int, default=256)

@@ -30,20 +30,20 @@ from experiments.comparisons.unclipped import SHARP
 EPSILON = 4.0
 CHANNELS, PIXELS = 3, 32 * 32
 STEPS = 2
-"""Equal steps of the plan without a clip: `sharp` took as many at this ε before residuals were clipped."""
+"""Number of equal steps of the plan without a clip, as `sharp` had at this ε before residuals were clipped."""
 GROUPS = 16
-"""Steps of the clipped plans: one pass, so that each pixel pays once."""
+"""Number of steps of the clipped plans: one pass, so that each pixel pays once."""
 GAIN = 2.0**-8
-"""SNR gain of a clipped step; no ε depends on it."""
+"""SNR gain of a clipped step. No ε depends on it."""
 WIDTHS = {0.3: "-", 0.1: "--", 0.03: ":"}
-"""Clips c, for data in [−1, 1], and their lines."""
+"""Clips c, for data in [−1, 1], and the line style of each."""
 CODES: dict[Tilted, tuple[str, str]] = {Flat(): ("#31a354", "flat"), Pairs(): ("#08519c", "pairs")}
 STATED = (1, 2, 4, 8, 16, 26, 51, 102, 255)
-"""Changes that are printed."""
+"""Changes of a pixel whose ε is printed."""
 
 
 def unclipped() -> Ledger:
-    """Steps along timesteps, by the coding that `sharp` had: the largest equal gains within the budget."""
+    """Return steps along timesteps by `sharp`'s former coding: the largest equal gains within the budget."""
     coding = SHARP
     low, high = 0.0, 1.0
     for _ in range(40):
@@ -54,13 +54,13 @@ def unclipped() -> Ledger:
 
 
 def ledger_of(coding: Coding, gain: float) -> Ledger:
-    """The ledger of equal steps along timesteps. Chunks and candidates play no part in ε."""
+    """Return the ledger of equal steps along timesteps. Chunks and candidates do not change ε."""
     steps = (Step(STEPS - i, STEPS - i - 1, float(np.float32(gain)), 256, 8) for i in range(STEPS))
     return Certificate.of(Plan(coding, tuple(steps)), Geometry(1, PIXELS, CHANNELS)).ledger
 
 
 def clipped(code: Tilted, width: float) -> Ledger:
-    """One pass of clipped steps at the largest tilt that the budget pays for."""
+    """Return one pass of clipped steps at the largest tilt within the budget."""
     step = SensingStep(largest_tilt(code, 1, Budget.pure(EPSILON)), float(np.float32(width)), GAIN, 1, 1)
     plan = Plan(Coding(Sign(period=CHANNELS * GROUPS), code), (step,) * GROUPS)
     return Certificate.of(plan, Geometry(1, PIXELS, CHANNELS)).ledger

@@ -1,4 +1,4 @@
-"""Importing this module lets benchmarks import `experiments`: Python looks beside the script alone."""
+"""Make `experiments` importable in benchmarks: Python looks only in the folder of the script."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ PERIODS = (3, 6, 9, 12)
 SIZES = ((16, 3.0), (18, 5.0), (20, 6.0), (20, 7.0), (22, 6.0), (22, 8.0))
 SATURATIONS = (0.015, 0.06, 0.12)
 MANY_STEPS = 256.0
-"""From this ε on other channels and periods are not tried: they would take a hundred steps."""
+"""From this ε on, other channels and periods are not tried, because they would take a hundred steps."""
 
 
 LARGE = Sizes(22, 7.0)
@@ -46,18 +46,18 @@ LARGE = Sizes(22, 7.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """A candidate for the preset."""
+    """A candidate for the settings of the preset."""
 
     channel: Channel
     sizes: Sizes = LARGE
     code: str = "sharp"
-    """sharp: α = 1, flat; thrifty: α = 2, zeta."""
+    """The code: sharp has α = 1 and the flat code, thrifty α = 2 and the zeta code."""
     share: float | None = None
-    """The rate is at most this share of the first setting's."""
+    """The rate is at most this share of the rate of the first setting."""
 
     @property
     def coding(self) -> Coding:
-        """Its channel under its code."""
+        """The channel with its code."""
         return Coding(self.channel, CODES[self.code].code)
 
 
@@ -68,7 +68,7 @@ LEAN_SIZES = ((16, 3.0), (18, 4.0), (20, 4.0), (20, 6.0))
 
 
 def settings() -> list[Setting]:
-    """The default first, then one thing varied at a time."""
+    """Return the settings to try: the default, and others that differ from it in one number."""
     found = [DEFAULT, *(replace(DEFAULT, channel=Sign(period)) for period in PERIODS[1:])]
     found += [replace(DEFAULT, sizes=Sizes(bits, pad)) for bits, pad in SIZES]
     found += [replace(DEFAULT, sizes=replace(DEFAULT.sizes, saturation=share)) for share in SATURATIONS]
@@ -83,7 +83,7 @@ def settings() -> list[Setting]:
 
 
 def main() -> None:
-    """Plan, code and measure every setting at every ε."""
+    """Plan, encode and measure every setting at every ε."""
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser, "choose")
     parser.add_argument("--device", default="cpu")

@@ -62,14 +62,14 @@ RUNS = {"cpu": 1, "cuda": 3}
 
 
 def synchronise(device: torch.device | Device) -> None:
-    """Wait for the device."""
+    """Wait until the device has finished."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 @contextmanager
 def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
-    """Seconds spent in the network and in scoring (candidates, selection, winners, or pairs), while inside."""
+    """Measure the seconds spent in the network and in scoring, within this context."""
     device, spent = denoiser.device, defaultdict[str, float](float)
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +97,7 @@ def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
 
 
 def rates(codec: Codec, images: list[Pixels]) -> dict[str, Any]:
-    """Images a second of encoding and decoding, and the split of encoding."""
+    """Return images per second of encoding and decoding, and the parts of the time of encoding."""
     device = torch.device(codec.denoiser.device)
     archive = codec.encode(images, odometer=False)  # compiles, captures, warms up
     codec.decode(archive)
@@ -132,7 +132,7 @@ def rates(codec: Codec, images: list[Pixels]) -> dict[str, Any]:
 
 @functools.cache
 def network(folder: str) -> Any:
-    """The network as diffusers itself loads it."""
+    """Return the network as diffusers loads it."""
     from diffusers import UNet2DModel
 
     make: Any = UNet2DModel
@@ -140,7 +140,7 @@ def network(folder: str) -> Any:
 
 
 def naive(codec: Codec, network: Any, pixels: Pixels) -> dict[str, Any]:
-    """Seconds an image of the plain program."""
+    """Return seconds per image of the naive program."""
     device, plan, schedule = codec.denoiser.device, codec.plan, codec.denoiser.schedule
     spent: dict[str, float] = defaultdict(float)
     seed = randomness.fresh_seed()
@@ -180,7 +180,7 @@ def naive(codec: Codec, network: Any, pixels: Pixels) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure every preset."""
+    """Measure every preset, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser)
     parser.add_argument("--device", default="cpu")

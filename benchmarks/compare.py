@@ -38,12 +38,12 @@ SIDE = Path(__file__).with_name("compare_side.py")
 PRESETS = ("sharp", "swift", "paper", "diffc")
 RANDOM_PLANS = 40
 ASPECTS = ("plan", "indices", "certificate", "ledger", "pictures")
-"""What is compared of every case."""
+"""Aspects of a case that are compared."""
 SIZES = ((8, 8), (16, 16), (7, 9), (1, 1), (20, 12), (3, 17))
 
 
 def preset_cases() -> list[dict[str, Any]]:
-    """Each preset at small, middle and large budgets; diffc, which has no budget, up to three timesteps."""
+    """Return cases of each preset at small, middle and large budgets; for diffc, at three timesteps."""
     budgets: list[dict[str, float]] = [{"epsilon": 1}, {"epsilon": 4}, {"epsilon": 16}]
     budgets += [{"epsilon": 4, "delta": 1e-6}, {"rho": 0.5}]
     cases = []
@@ -68,7 +68,7 @@ def preset_cases() -> list[dict[str, Any]]:
 
 
 def random_cases(count: int, generator: np.random.Generator) -> list[dict[str, Any]]:
-    """Random plans: every third from a planner, the others made by hand."""
+    """Return cases with random plans: every third from a planner, the others made by hand."""
     cases = []
     for number in range(count):
         channels = int(generator.choice([1, 3]))
@@ -80,7 +80,7 @@ def random_cases(count: int, generator: np.random.Generator) -> list[dict[str, A
 
 
 def _planned(generator: np.random.Generator) -> dict[str, Any]:
-    """A plan of a preset within a random budget, made for a random size."""
+    """Return a plan of a preset within a random budget, for a random size."""
     height, width = map(int, generator.integers(8, 40, 2))
     budget = {"epsilon": float(np.exp(generator.uniform(np.log(0.5), np.log(32))))}
     found: dict[str, Any] = {"preset": str(generator.choice(["sharp", "swift"])), "planned_for": [height, width]}
@@ -92,7 +92,7 @@ def _planned(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def _made(generator: np.random.Generator, channels: int) -> dict[str, Any]:
-    """A plan made by hand: code, channel and steps at random."""
+    """Return a plan made by hand, with random code, channel and steps."""
     code = str(generator.choice(["pairs", "flat", "ppr", "pfr"], p=[0.35, 0.3, 0.25, 0.1]))
     clipped = code == "pairs" or bool(code != "pfr" and generator.random() < 0.5)
     turns = clipped or bool(generator.random() < 0.5)

@@ -27,13 +27,13 @@ SCHEDULE = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "nu
 
 
 class ScriptedBytes:
-    """A stand-in for the private bytes: SHA-256 in counter mode, so that only the total count of bytes matters."""
+    """A replacement for the private bytes: SHA-256 in counter mode, which depends only on the number of bytes drawn."""
 
     def __init__(self, name: str) -> None:
         self._name, self._block, self._rest = name.encode(), 0, b""
 
     def __call__(self, count: int) -> bytes:
-        """The next bytes of the script."""
+        """Return the next bytes."""
         while len(self._rest) < count:
             blocks = range(self._block, self._block + 1 + count // 32)
             self._rest += b"".join(hashlib.sha256(self._name + b"/%d" % block).digest() for block in blocks)
@@ -51,14 +51,14 @@ class Blur(Denoiser):
         self.device = torch.device("cpu")
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
-        """The mean of neighbours, less trusted at low SNR."""
+        """Return the mean of neighbours, shrunk more at a lower SNR."""
         snr = 9 * self.schedule.snr(t)
         y = x_t / self.schedule.gamma(t)
         blurred = functional.avg_pool2d(y, 3, 1, 1, count_include_pad=False)
         return (blurred * (snr / (snr + 1))).clamp(-1, 1)
 
     def predict(self, evidence: Any, numbers: Any = None) -> torch.Tensor:  # noqa: ARG002
-        """The prediction at the timestep of the nearest SNR; checkouts before `Evidence` do this themselves."""
+        """Return the prediction at the timestep of the nearest SNR; checkouts before `Evidence` need this method."""
         t = self.schedule.nearest(evidence.level)
         return self.x0(self.schedule.gamma(t) * evidence.merged.state, t)
 
@@ -67,7 +67,7 @@ class Blur(Denoiser):
 
 
 def plan_of_preset(case: dict[str, Any], denoiser: Denoiser, table: Any) -> tuple[Any, Any]:
-    """The plan that a preset's planner chooses, and its budget."""
+    """Return the plan that the planner of a preset chooses, and its budget."""
     from dipp.planning import presets
 
     recipe = presets.preset(case["preset"])
@@ -85,14 +85,14 @@ def plan_of_preset(case: dict[str, Any], denoiser: Denoiser, table: Any) -> tupl
 
 
 def table_of(path: Path) -> Any:
-    """The cost table of a file."""
+    """Return the cost table in a file."""
     from dipp.planning.table import ErrorTable
 
     return ErrorTable.of_model(path.parent, path)
 
 
 def plan_by_hand(case: dict[str, Any], schedule: NoiseSchedule) -> Any:
-    """The plan that a case spells out."""
+    """Return the plan that a case describes."""
     from dipp.codes import Flat, Functional, Pairs, StepLimited
     from dipp.core.channels import Gaussian, Laplace, Sign
     from dipp.core.plan import Coding, Plan
@@ -122,20 +122,20 @@ def plan_by_hand(case: dict[str, Any], schedule: NoiseSchedule) -> Any:
 
 
 def codec_of(denoiser: Denoiser, plan: Any, budget: Any) -> Any:
-    """The codec of a plan."""
+    """Return the codec of a plan."""
     from dipp.codec.codec import Codec
 
     return Codec(denoiser, plan, budget)
 
 
 def encoded(codec: Any, images: list[Any], seed: bytes) -> Any:
-    """The archive of some pictures under a public seed."""
+    """Return the archive of pictures under a public seed."""
     counted = {"odometer": False} if "odometer" in inspect.signature(codec.encode).parameters else {}
     return codec.encode(images, seed=seed, **counted)  # an odometer would take private bytes, too
 
 
 def decoded(codec: Any, archive: Any) -> list[bytes]:
-    """The pictures of an archive: the posterior means, then the noisy last states."""
+    """Return the decoded pictures of an archive: the posterior means, then the noisy last states."""
     flags: list[Any] = [{"denoise": True}, {"denoise": False}]
     if "decoding" in inspect.signature(codec.decode).parameters:
         from dipp.codec.decoding import EXPECTED, NOISY
@@ -145,7 +145,7 @@ def decoded(codec: Any, archive: Any) -> list[bytes]:
 
 
 def ledger_of(certificate: Any) -> list[list[Any]]:
-    """The numbers of the one ledger of a certificate, a row for each step."""
+    """Return the numbers of the only ledger of a certificate, one row for each step."""
     names = ["step", "alpha", "sensitivity", "fraction_bits", "eta", "candidates", "chunks", "touched", "apart"]
     names += ["clip", "slope"]
     (ledger,) = certificate.releases
@@ -154,7 +154,7 @@ def ledger_of(certificate: Any) -> list[list[Any]]:
 
 
 def steps_of(plan: Any) -> list[list[Any]]:
-    """The numbers of a plan, a row for each step."""
+    """Return the numbers of a plan, one row for each step."""
     names = ("start", "end", "tilt", "clip", "snr_gain", "chunk_size", "index_bits", "exponent_units")
     head = [plan.channel.name, plan.mask.period, plan.code.name, str(plan.code.score_alpha), plan.separate]
     return [head] + [[spelt(getattr(step, name, None)) for name in names] for step in plan.steps]
@@ -189,12 +189,12 @@ def deal_by_the_shuffle() -> None:
 
 
 def spelt(value: Any) -> Any:
-    """A number for JSON, with all its bits."""
+    """Return a number for JSON, with all its bits."""
     return value.hex() if isinstance(value, float) else value if isinstance(value, int | None) else str(value)
 
 
 def picture(generator: np.random.Generator, size: list[int], channels: int, grey: bool) -> Any:
-    """A picture of soft random colours, or of one random grey plane."""
+    """Return a picture of soft random colours, or a random grey picture."""
     height, width = size
     planes = 1 if grey or channels == 1 else channels
     coarse = generator.uniform(0, 255, (height // 4 + 2, width // 4 + 2, planes))
@@ -204,7 +204,7 @@ def picture(generator: np.random.Generator, size: list[int], channels: int, grey
 
 
 def run(case: dict[str, Any], table: Any) -> dict[str, Any]:
-    """Encode and decode the pictures of one case."""
+    """Return the results of encoding and decoding the pictures of one case."""
     denoiser = Blur(case["channels"], str(table.provenance["model"]))
     budget = None
     if "preset" in case:
@@ -233,7 +233,7 @@ def run(case: dict[str, Any], table: Any) -> dict[str, Any]:
 
 
 def main(script: Path, out: Path) -> None:
-    """Run the cases of a script."""
+    """Run the cases of a file, and write their results."""
     import dipp
 
     torch.set_num_threads(1)

@@ -29,7 +29,7 @@ from dipp.redaction.detect import Found, Pixels
 
 SIZES = (50, 100, 400)
 FACES = 100
-"""The first pictures of the collection are faces, all others are not."""
+"""Number of the first pictures of the collection, which show faces. All others show none."""
 Face = tuple[float, float, float, float]
 """Left, top, width and height of an annotated face."""
 
@@ -62,7 +62,7 @@ def covered(picture: Pixels) -> bool:
 
 
 def annotated(folder: Path) -> dict[str, int]:
-    """Count the annotated faces of photographs, those that are found, and the boxes that are of none."""
+    """Count the annotated faces of photographs, how many are found, and the boxes without a face."""
     total = dict.fromkeys(("photographs", "faces", "found", "whole", "others"), 0)
     for file in sorted(folder.glob("*ing.xml")):  # testing.xml and training.xml
         for entry in parse(file).getroot().iter("image"):  # noqa: S314 - files that the caller chose

@@ -41,7 +41,7 @@ UNCERTIFIED_BPP = 0.3
 
 
 def main() -> None:
-    """Encode on each device, decode on both."""
+    """Encode on each device, and decode each file on both."""
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser)
     parser.add_argument("--units", action="store_true", help="units larger than a pixel")
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def of_units(denoisers: dict[str, Denoiser], pixels: list[Any], unit: Unit, epsilon: float) -> list[dict[str, Any]]:
-    """Encode pictures with an ε for each unit on each device, decode on both, and return a row for each encoder."""
+    """Return a row for each encoding device, for pictures with an ε for each unit, decoded on both devices."""
     rows = []
     for encoder, denoiser in denoisers.items():
         assert denoiser.books is not None

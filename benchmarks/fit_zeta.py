@@ -29,22 +29,22 @@ from dipp.core.channels import Laplace, LocationChannel
 from dipp.core.selection import MAX_CANDIDATES
 
 SHIFT = 0.18
-"""Shift of a coordinate in units of its noise: 0.25 nats of score; a bit of KL takes about 24 coordinates."""
+"""Shift of a coordinate in units of its noise: 0.25 nats of score. About 24 such coordinates have a KL of one bit."""
 MAX_CHUNKS = 4096
 BUDGET = 1 << 29
-"""Candidates simulated for each KL, at most."""
+"""Largest number of candidates that are simulated for each KL."""
 QUICK_BUDGET = 1 << 23
 CELLS = 1 << 16
 TAIL = 256
-"""The best cells of the quantile table, in which scores are drawn without rounding to the table."""
+"""Number of the best cells of the quantile table; scores in them are drawn exactly."""
 UNITS = range(16, 192)
-"""Exponents that are tried, in units of 1/64."""
+"""Exponents to try, in units of 1/64."""
 
 Floats = NDArray[np.float64]
 
 
 class ScoreLaw:
-    """Law of the score, in bits and with α in it, of a candidate for a chunk of `kl_bits` of KL."""
+    """The law of the score of a candidate for a chunk of `kl_bits` of KL, in bits and multiplied by α."""
 
     def __init__(self, kl_bits: int) -> None:
         arithmetic = Arithmetic(Laplace(), (2 * SHIFT) ** 2, entropy.REFITTED_ALPHA)
@@ -60,11 +60,11 @@ class ScoreLaw:
         self.table = self.quantile((np.arange(CELLS) + 0.5) / CELLS)
 
     def quantile(self, probability: Floats) -> Floats:
-        """Score below which the given share of the candidates lies."""
+        """Return the score below which a share of the candidates lies."""
         return np.asarray(self.scores[np.searchsorted(self.cumulative, probability)], np.float64)
 
     def sample(self, count: int, generator: np.random.Generator) -> Floats:
-        """Draw scores: by the table, but exactly where they are high and few."""
+        """Draw scores from the table, and exactly among the few that are high."""
         cells = generator.integers(0, CELLS, count, np.uint16)
         drawn: Floats = self.table[cells]
         high = np.flatnonzero(cells >= CELLS - TAIL)
@@ -73,7 +73,7 @@ class ScoreLaw:
 
 
 def mean_log2_index(kl_bits: int, chunks: int) -> dict[int, float]:
-    """Mean of log2 K for each pad of the table, as far as n = 2^(KL + pad) is allowed."""
+    """Return the mean of log2 K for each pad of the table, up to the largest allowed n = 2^(KL + pad)."""
     pads = [pad for pad in entropy.REFITTED_PADS if 1 << (kl_bits + pad) <= MAX_CANDIDATES]
     ends = (1 << (kl_bits + np.array(pads))) - 1
     generator = np.random.default_rng(kl_bits)
@@ -89,20 +89,20 @@ def mean_log2_index(kl_bits: int, chunks: int) -> dict[int, float]:
 
 
 def codelength(units: int, mean: float, candidates: int) -> float:
-    """Bits of the truncated code for indices with this mean of log2 K."""
+    """Return the bits of the truncated code for indices with this mean of log2 K."""
     total = entropy.ZetaCode(candidates, Fraction(units, entropy.EXPONENT_UNITS)).total
     return units / entropy.EXPONENT_UNITS * mean + math.log2(total) - entropy.WEIGHT_BITS
 
 
 def endless_codelength(exponent: float, mean: float) -> float:
-    """Bits of the zeta code on all integers: ζ(s) by its first terms and the integral over the others."""
+    """Return the bits of the zeta code on all integers: ζ(s) from its first terms and an integral over the others."""
     terms = 1 << 16
     zeta = np.sum(np.arange(1.0, terms + 1) ** -exponent) + (terms + 0.5) ** (1 - exponent) / (exponent - 1)
     return exponent * mean + math.log2(zeta)
 
 
 def fit(kl_bits: int, budget: int) -> tuple[list[int], list[str]]:
-    """Find a column of the table, and say in lines what it saves."""
+    """Fit a column of the table, and report in lines how much it saves."""
     chunks = min(MAX_CHUNKS, budget >> min(kl_bits + entropy.REFITTED_PADS[-1], 22))
     column: list[int] = []
     lines: list[str] = []

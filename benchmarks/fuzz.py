@@ -39,33 +39,33 @@ from provenance import provenance, write
 from dipp.errors import DippError
 
 BLOCK = {"archives": 5000, "datasets": 100}
-"""Files that a process reads before it reports."""
+"""Number of files that a process reads before it reports."""
 SECONDS = 1.0
-"""CPU time that a file may take."""
+"""Largest CPU time of a file, in seconds."""
 MEMORY = 64 << 20
-"""Bytes that a file may take; all of them are far smaller."""
+"""Largest memory of a file, in bytes. All files are far smaller."""
 KEPT = 1 << 16
-"""Bytes of a file that are kept for the case of a crash."""
+"""Number of bytes of a file that are kept in case the process crashes."""
 FINDINGS = 50
-"""Findings that are kept, at most."""
+"""Largest number of kept findings."""
 
 Facts = dict[str, Any]
 Case = Callable[[], None]
-"""Reads one file, or raises."""
+"""Read one file, or raise."""
 
 
 class Hang(BaseException):
-    """A file took too long."""
+    """Raised when reading a file takes too long."""
 
 
 def cases(kind: str, block: int, size: int) -> Iterator[tuple[bytes, bool, Case]]:
-    """The files of a block: bytes for the record, whether their checksums are right, and what reads them."""
+    """Yield the files of a block: their bytes for the record, whether their checksums are right, and their reader."""
     source: Any = broken_archives if kind == "archives" else broken_datasets
     return source.cases(block, size)  # type: ignore[no-any-return]
 
 
 def survey(kind: str, block: int, size: int, current: Any) -> Facts:
-    """Read the files of a block and count what became of them."""
+    """Read the files of a block, and count the outcomes."""
     found: Facts = {"files": 0, "past_checksums": 0, "read": 0, "slowest": 0.0}
     reasons, findings, start = Counter[str](), [], time.process_time()
 
@@ -102,7 +102,7 @@ def survey(kind: str, block: int, size: int, current: Any) -> Facts:
 
 
 def work(kind: str, size: int, current: Any, pipe: Connection) -> None:
-    """Survey the blocks that come through the pipe, with little memory beyond what the libraries have taken."""
+    """Survey the blocks that come through the pipe, with little memory beyond that of the libraries."""
     warnings.simplefilter("error")
     survey(kind, -1, 4, current)  # libraries take their memory before it is bounded
     pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -114,7 +114,7 @@ def work(kind: str, size: int, current: Any, pipe: Connection) -> None:
 
 
 class Process:
-    """A process, what it reads now, and the block that it is at."""
+    """A worker process, the file that it reads, and its block."""
 
     def __init__(self, kind: str, size: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -126,12 +126,12 @@ class Process:
         self.block = -1
 
     def give(self, block: int) -> None:
-        """A block to do."""
+        """Send a block to the process."""
         self.block = block
         self.pipe.send(block)
 
     def crashed(self) -> Facts:
-        """The finding of a process that is gone."""
+        """Return the finding about a process that has died."""
         self.process.join()
         word = int(self._current[0])
         data = bytes(memoryview(self._current).cast("B")[8 : 8 + (word & 0x1FFFF)])
@@ -140,7 +140,7 @@ class Process:
 
 
 def add(total: Facts, found: Facts) -> None:
-    """Add the counts of a block to those of all."""
+    """Add the counts of a block to the total."""
     for name in ("files", "past_checksums", "read", "cpu_seconds"):
         total[name] += found[name]
     total["slowest"] = max(total["slowest"], found["slowest"])

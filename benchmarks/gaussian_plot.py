@@ -31,11 +31,11 @@ CODINGS = (
     ("unclipped", SHARP, 30, "#08519c", "--"),
 )
 KL_BITS = 4.0
-"""A divergence of chunks, for the entropy code; no ε depends on it."""
+"""A divergence of chunks, for the entropy code. No ε depends on it."""
 
 
 def approximate(coding: Coding, snr: float, steps: int) -> float:
-    """ε at δ of equal steps to a final SNR, for 32×32 images; NaN where a step would be too large or too small."""
+    """Return ε at δ of equal steps to a final SNR, for 32×32 images; NaN if a step is too large or too small."""
     gain = float(np.float32(snr / steps))
     units = coding.code.exponent_units(KL_BITS)
     try:

@@ -1,4 +1,4 @@
-"""What benchmarks on pictures are given: a denoiser, its public cost table, and the pictures.
+"""Inputs of benchmarks on pictures: a denoiser, its public cost table, and the pictures.
 
 By default a benchmark takes what is in the checkout: the denoiser of dipp, its table, and tiles of the sample
 pictures in `examples/pictures`. That shows that a benchmark runs and how fast it is; figures of quality are those of
@@ -27,7 +27,7 @@ SIDE = 32
 
 @dataclass(frozen=True)
 class Inputs:
-    """What was named on the command line."""
+    """The inputs that the command line names."""
 
     model: str
     images: Path
@@ -55,12 +55,12 @@ class Inputs:
         return ErrorTable.of_model(self.model, self.table)
 
     def pixels(self, count: int, array: str = "encode") -> Pixels:
-        """The first pictures, N × 32 × 32 × 3."""
+        """Return the first pictures, N × 32 × 32 × 3."""
         return pictures(self.images, count, array)
 
 
 def pictures(place: Path, count: int, array: str = "encode") -> Pixels:
-    """The first pictures of a .npz, of a folder of CIFAR-10 (its training pictures), or of another public source."""
+    """Return the first pictures of a .npz, of the training pictures in a folder of CIFAR-10, or of another source."""
     if place.suffix == ".npz":
         with np.load(place, allow_pickle=False) as content:
             found: Pixels = content[array][:count]
@@ -69,5 +69,5 @@ def pictures(place: Path, count: int, array: str = "encode") -> Pixels:
 
 
 def repeated(pixels: Pixels, count: int) -> Pixels:
-    """Return `count` pictures, and the first ones again if there are too few: speed does not depend on them."""
+    """Return `count` pictures; if there are too few, they repeat, because speed does not depend on them."""
     return pixels[list(itertools.islice(itertools.cycle(range(len(pixels))), count))]

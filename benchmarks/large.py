@@ -64,7 +64,7 @@ MAIN = "from dipp.cli import main; main()"
 
 
 def command(tree: Path, home: Path, *words: str) -> dict[str, float]:
-    """Run a command of a tree: its seconds on the clock and of the processor, and its peak memory."""
+    """Run a command of a tree, and return its seconds on the clock and of the processor, and its peak memory."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "XDG_DATA_HOME": str(home)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody's sources are compiled anew for every command
     began = time.perf_counter()
@@ -81,13 +81,13 @@ def command(tree: Path, home: Path, *words: str) -> dict[str, float]:
 
 
 def psnr(first: Path, second: Path) -> float:
-    """PSNR of one picture against another, in dB."""
+    """Return the PSNR of one picture against another, in dB."""
     one, other = (np.asarray(Image.open(path).convert("RGB"), np.float32) for path in (first, second))
     return round(float(10 * np.log10(255**2 / np.square(one - other).mean(dtype=np.float64))), 3)
 
 
 def row(tree: Path, home: Path, photograph: Path, epsilon: float, more: list[str]) -> dict[str, Any]:
-    """Encode and decode a photograph by the commands of a tree."""
+    """Return the figures of encoding and decoding a photograph by the commands of a tree."""
     file, picture = home / "file.dipp", home / "picture.png"
     budget = ["--epsilon", f"{epsilon:g}", *more]
     encoding = command(tree, home, "encode", str(photograph), "-o", str(file), "--overwrite", *budget)
@@ -105,7 +105,7 @@ def row(tree: Path, home: Path, photograph: Path, epsilon: float, more: list[str
 
 
 def parts(photograph: Path, epsilon: float) -> dict[str, Any]:
-    """Time the parts of each step of an encoding: on the clock and of the processor, in milliseconds."""
+    """Return the times of the parts of each step of an encoding, on the clock and of the processor, in milliseconds."""
     pixels = np.asarray(Image.open(photograph).convert("RGB"))
     height, width, _ = pixels.shape
     codec = Codec.from_pretrained(epsilon=epsilon, size=(height, width), device="cpu")
@@ -137,7 +137,7 @@ def parts(photograph: Path, epsilon: float) -> dict[str, Any]:
 
 
 def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
-    """Return expected and measured PSNR of plans of fewer calls."""
+    """Return expected and measured PSNR of plans with fewer calls."""
     denoiser, table, budget = (
         models.load(embedded.FOLDER, "cpu"),
         ErrorTable.of_model(embedded.FOLDER),
@@ -165,13 +165,13 @@ def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
 
 
 def commit(tree: Path) -> str:
-    """Name the commit of a tree."""
+    """Return the commit of a tree."""
     words = ["git", "-C", str(tree), "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
 
 
 def plans() -> dict[str, Any]:
-    """Return the plans of several sizes by today's rules and by those before."""
+    """Return the plans of several sizes by the present rules and by the former ones."""
     found: dict[str, Any] = {}
     denoiser, table = models.load(embedded.FOLDER, "cpu"), ErrorTable.of_model(embedded.FOLDER)
     for (height, width), epsilon in itertools.product(SIZES, (1.0, 4.0)):

@@ -85,14 +85,14 @@ VAE: dict[str, Any] = {
     "latent_channels": 4,
 }
 LAST = 200
-"""Timestep at which chains end: that of the public program's example."""
+"""Timestep at which chains end, as in the public program's example."""
 CHUNK, INDEX_BITS, EXPONENT_UNITS = 64, 16, 80
 EPSILON, DIVISIONS = 64.0, (2, 4)
-"""ε of a chain of questions, and into how many blocks a side of the picture each of them divides it."""
+"""ε of a chain of questions, and the number of blocks along a side of the picture in each question."""
 
 
 class InHalf(LatentDenoiser):
-    """A latent model whose coded steps are as coarse as its last one."""
+    """A latent model that computes all steps with the precision of its last step."""
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
         """Return û in bf16."""
@@ -104,12 +104,12 @@ class RandomText(OfOneText):
     """A prompt that no text encoder has seen."""
 
     def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
-        """Return random states, of the shape that CLIP's have."""
+        """Return random states with the shape of CLIP's."""
         return (torch.randn(1, TOKENS, TEXT, generator=torch.Generator().manual_seed(0)).to(device),)
 
 
 def weights() -> dict[str, Any]:
-    """Return the parameters of the components of real models, and the GiB of those that stay in memory."""
+    """Return the parameters of each component of real models, and the GiB of those that stay in memory."""
     from transformers import T5Config, T5EncoderModel
 
     made: dict[str, Any] = {"UNet": UNet2DConditionModel, "FLUX": FluxTransformer2DModel, "VAE": AutoencoderKL}
@@ -151,7 +151,7 @@ def weights() -> dict[str, Any]:
 
 
 def clip(width: int, layers: int, heads: int) -> Any:
-    """Return a text encoder of CLIP's kind."""
+    """Return a text encoder like CLIP's."""
     from transformers import CLIPTextConfig, CLIPTextModel
 
     with torch.device("meta"):
@@ -163,7 +163,7 @@ def clip(width: int, layers: int, heads: int) -> Any:
 
 
 def filled(make: Callable[[], Any], device: torch.device) -> Any:
-    """Make a network with small random weights."""
+    """Fill a network with small random weights, and return it."""
     with torch.device("meta"):
         network = make()
     network = network.to_empty(device=device)
@@ -175,7 +175,7 @@ def filled(make: Callable[[], Any], device: torch.device) -> Any:
 
 
 def model(widths: tuple[int, ...], device: torch.device) -> LatentDenoiser:
-    """Return a latent model of the shape of Stable Diffusion 1.5."""
+    """Return a latent model with the shape of Stable Diffusion 1.5."""
 
     def unet() -> Any:
         made: Any = UNet2DConditionModel
@@ -210,14 +210,14 @@ def model(widths: tuple[int, ...], device: torch.device) -> LatentDenoiser:
 
 @dataclass
 class Watch:
-    """Seconds of calls, and the memory that they took."""
+    """A record of the seconds and the memory of calls."""
 
     device: torch.device
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def take(self, what: str, call: Callable[[], Any], rounds: int = 1, *, before: int = 1) -> Any:
-        """Note the median seconds of some calls, after others that do not count, and return what the last gave."""
+        """Record the median seconds of calls, after uncounted ones, and return the last result."""
         found = [call() for _ in range(before)]
         taken = []
         if self.device.type == "cuda":
@@ -233,7 +233,7 @@ class Watch:
         return found[-1]
 
     def wait(self) -> None:
-        """Wait for the device."""
+        """Wait until the device has finished."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
@@ -258,7 +258,7 @@ def along_timesteps(denoiser: LatentDenoiser, steps: int) -> Plan:
 
 
 def by_questions() -> Plan:
-    """Return a plan of questions about the whole picture, by random signs."""
+    """Return a plan of questions about the whole picture, with random signs."""
     each = EPSILON / sum(split**2 for split in DIVISIONS)
     recipe = candidates_of(each, signs=True)._replace(scale=0.125)
     steps: list[Question] = [step_of(recipe._replace(split=split), each) for split in DIVISIONS]
@@ -266,7 +266,7 @@ def by_questions() -> Plan:
 
 
 def chains(denoiser: LatentDenoiser, steps: int) -> dict[str, dipp.Codec]:
-    """Return the codecs that a picture is encoded with."""
+    """Return the codecs by which a picture is encoded."""
     timesteps = along_timesteps(denoiser, steps)
     found = {"diffc": dipp.Codec(denoiser, timesteps)}
     if denoiser.device.type == "cuda":
@@ -276,7 +276,7 @@ def chains(denoiser: LatentDenoiser, steps: int) -> dict[str, dipp.Codec]:
 
 
 def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.device) -> dict[str, Any]:
-    """Return what one model takes."""
+    """Return the time and memory of one model."""
     began = time.perf_counter()
     denoiser = model(WIDTHS[name], device)
     print(f"{name}: random weights in {time.perf_counter() - began:.1f} s", flush=True)
@@ -308,7 +308,7 @@ def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.
 
 
 def in_fp16(denoiser: LatentDenoiser, side: int, rounds: int) -> dict[str, Any]:
-    """Return what a call of the network alone takes if its weights are fp16 too, and nothing else is in memory."""
+    """Return the time and memory of a call of the network alone with fp16 weights, and nothing else in memory."""
     network, (told,) = (
         copy.deepcopy(denoiser.network).half(),
         denoiser.told.told(denoiser.pipeline, "", denoiser.device),

@@ -51,7 +51,7 @@ def levelled(plan: Plan, pixels: int, rule: Callable[[float, int], int]) -> Plan
 
 
 def work(plan: Plan) -> float:
-    """Return the work of a plan's calls over that of as many at the full resolution."""
+    """Return the work of a plan's calls, relative to the same number of calls at full resolution."""
     levels = [step.level for step in plan.steps[1:] if isinstance(step, SensingStep)]
     return sum(4.0**-level for level in levels) / len(levels)
 

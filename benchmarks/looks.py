@@ -1,4 +1,4 @@
-"""A sheet to look at: pictures at ε = 1, 4 and 16 by the denoiser that ships, expected ones and one that was sampled.
+"""A sheet to look at: pictures at ε = 1, 4 and 16 by the denoiser that ships, decoded as means and once sampled.
 
     python benchmarks/looks.py [PICTURE...] [-o benchmarks/results/looks.jpg] [--json benchmarks/results/looks.json]
 
@@ -40,7 +40,7 @@ def psnr(pixels: Pixels, original: Pixels) -> float:
 
 
 def row(original: Pixels) -> tuple[dict[str, Pixels], dict[str, Any]]:
-    """The pictures of a row by their captions, and what was measured."""
+    """Return the pictures of a row by their captions, and the measured figures."""
     shown, facts = {"original": original}, dict[str, Any]()
     for epsilon in EPSILONS:
         codec = dipp.Codec.from_pretrained(epsilon=epsilon, size=original.shape[:2])
@@ -75,7 +75,7 @@ def sheet(rows: list[dict[str, Pixels]]) -> Image.Image:
 
 
 def main() -> None:
-    """Encode, decode, draw."""
+    """Encode, decode and draw."""
     parser = argparse.ArgumentParser()
     parser.add_argument("pictures", type=Path, nargs="*", default=PICTURES)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/looks.jpg"))

@@ -65,13 +65,13 @@ TASKS = ["chains", "cells", "boxes"]
 ROUNDS = {"new": 7, "old": 2}
 SEAM_SIDE, SEAM_WIDTH = 256, 4
 PARTS = ["end-to-end", "time", "engines", "seams", "quality", *TASKS]
-"""Parts of the benchmark. Commands come first: a process has at least the peak memory of its parent at the start."""
+"""Parts of the benchmark. Commands come first, because a process starts with the peak memory of its parent."""
 PATIENCE = 900.0
-"""Seconds after which a command is stopped, and counts as one that took so long."""
+"""Seconds after which a command is stopped and recorded with this time."""
 
 
 def timed(call: Callable[[], Any], rounds: int, device: torch.device) -> dict[str, float]:
-    """Median wall time of calls, and mean CPU time, after one that does not count."""
+    """Return the median wall time and the mean CPU time of calls, after one that does not count."""
     wall = []
     call()
     cpu = time.process_time()
@@ -86,7 +86,7 @@ def timed(call: Callable[[], Any], rounds: int, device: torch.device) -> dict[st
 
 
 def quality(denoisers: dict[str, Denoiser], sets: dict[str, Pixels]) -> dict[str, Any]:
-    """PSNR by source, SNR and network."""
+    """Return the PSNR by source, SNR and network."""
     found: dict[str, Any] = {}
     for source, pixels in sets.items():
         for name, denoiser in denoisers.items():
@@ -99,7 +99,7 @@ def quality(denoisers: dict[str, Denoiser], sets: dict[str, Pixels]) -> dict[str
 
 
 def seams(pixels: Pixels) -> dict[str, float]:
-    """A photograph at ε = 1, decoded as a whole and in tiles: errors near their borders, and differences."""
+    """Return errors near the borders of tiles for a photograph at ε = 1, and differences to decoding it whole."""
     height, width = pixels.shape[:2]
     codec = dipp.Codec.from_pretrained(epsilon=1, preset="swift", size=(height, width))
     config = codec.denoiser.config  # type: ignore[attr-defined]
@@ -123,7 +123,7 @@ def seams(pixels: Pixels) -> dict[str, float]:
 
 
 def engines(denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
-    """The new network on the CPU in several ways: time, and the largest error against double precision, at SNR 1."""
+    """Return the time of the new network in several CPU engines, and their largest error at SNR 1."""
     from dipp.models.photonet import PhotoDenoiser
     from dipp.models.runtime import Runtime
     from dipp.models.winograd import Winograd
@@ -163,7 +163,7 @@ def engines(denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
 
 
 def end_to_end(photograph: Path, trees: dict[str, Path]) -> dict[str, Any]:
-    """Time, CPU time and peak memory of the commands of each tree."""
+    """Return time, CPU time and peak memory of the commands of each tree."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         for name, tree in trees.items():

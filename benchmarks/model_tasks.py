@@ -1,4 +1,4 @@
-"""Parts of `model.py`: what a denoiser is for, beyond Gaussian states.
+"""Parts of `model.py`: the uses of a denoiser beyond Gaussian states.
 
 **Chains, cells.** Pictures are encoded by one plan, that of the network that ships, and decoded with each network. The
 private coin is thrown anew for each, so figures of a few pictures vary by some hundredths of a dB.
@@ -31,7 +31,7 @@ PLANS: dict[str, dict[str, dict[str, Any]]] = {
 }
 SIDES = (32, 64)
 FOUND = 15.0
-"""Precision of the harmonic interpolation that a network is told, about one over its mean squared error."""
+"""Precision of the harmonic interpolation that a network is given: about one over its mean squared error."""
 
 
 def psnr(found: Pixels, pixels: Pixels) -> float:
@@ -40,7 +40,7 @@ def psnr(found: Pixels, pixels: Pixels) -> float:
 
 
 def coded(denoisers: Mapping[str, Denoiser], pixels: Pixels, part: str) -> dict[str, Any]:
-    """PSNR of the expected pictures, by plan and network."""
+    """Return the PSNR of the decoded pictures, by plan and network."""
     result: dict[str, Any] = {}
     for name, options in PLANS[part].items():
         chosen = dipp.Codec.from_pretrained(size=pixels.shape[1:3], device=str(denoisers["new"].device), **options)
@@ -53,7 +53,7 @@ def coded(denoisers: Mapping[str, Denoiser], pixels: Pixels, part: str) -> dict[
 
 
 def told(denoiser: Denoiser, known: Signal, unknown: Any) -> Signal:
-    """The prediction of one call: surroundings known exactly, and the harmonic interpolation as an estimate."""
+    """Return the prediction of one call with exactly known surroundings and a harmonic interpolation."""
 
     def batch(values: Any) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32))
@@ -66,7 +66,7 @@ def told(denoiser: Denoiser, known: Signal, unknown: Any) -> Signal:
 
 
 def boxes(denoisers: Mapping[str, Denoiser], pixels: Pixels) -> dict[str, Any]:
-    """PSNR inside unknown squares, by side and way."""
+    """Return the PSNR inside unknown squares, by side and method."""
     ways: dict[str, Callable[[Signal, Any], Signal]] = {"harmonic interpolation": smooth}
     for name, denoiser in denoisers.items():
         ways[f"painted, {name}"] = Painter(denoiser)
@@ -87,7 +87,7 @@ def boxes(denoisers: Mapping[str, Denoiser], pixels: Pixels) -> dict[str, Any]:
 
 
 def tasks(part: str, denoisers: Mapping[str, Denoiser], sets: Mapping[str, Pixels]) -> dict[str, Any]:
-    """One of the parts, for each source of pictures of at least 256×256."""
+    """Return the figures of one part, for each source of pictures of at least 256×256."""
     large = {name: one for name, one in sets.items() if min(one.shape[1:3]) >= 256}
     if part == "boxes":
         return {name: boxes(denoisers, one) for name, one in large.items()}

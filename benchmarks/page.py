@@ -1,4 +1,4 @@
-"""The page in a real Chromium: seconds, and processor seconds, to encode and decode a picture in WebAssembly alone.
+"""The page in Chromium: clock and processor seconds to encode and decode a picture in WebAssembly.
 
     make page && python benchmarks/page.py --out benchmarks/results/page.json [--shots docs]
 
@@ -36,9 +36,9 @@ CASES = (
     (512, "32×32 pixels", "16"),
     (1024, "32×32 pixels", "16"),
 )
-"""What is timed: the side of the picture, what is hidden, and ε."""
+"""Cases that are timed: the side of the picture, what is hidden, and ε."""
 PATIENCE = 1_200_000
-"""Milliseconds."""
+"""The longest wait, in milliseconds."""
 
 
 def opened(browser: Browser, origin: str, **options: Any) -> Page:
@@ -63,7 +63,7 @@ def wait(page: Page) -> None:
 
 
 def processor_seconds() -> float:
-    """The processor time of the processes that this one has started, and of theirs."""
+    """Return the processor time of the child processes of this one and of their children."""
     parents, spent = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # one that has ended in the meantime
@@ -76,19 +76,19 @@ def processor_seconds() -> float:
 
 
 class Watch:
-    """Seconds and processor seconds since it was made."""
+    """A watch of clock and processor seconds since it was made."""
 
     def __init__(self) -> None:
         self.start = time.perf_counter(), processor_seconds()
 
     def read(self, name: str) -> dict[str, float]:
-        """Return both, under a name."""
+        """Return both times, under a name."""
         seconds, processor = time.perf_counter() - self.start[0], processor_seconds() - self.start[1]
         return {f"{name}_s": round(seconds, 2), f"{name}_processor_s": round(processor, 2)}
 
 
 def timed(browser: Browser, origin: str, case: tuple[int, str, str]) -> dict[str, Any]:
-    """Encode a picture, and decode the file in a page of its own."""
+    """Return the times of encoding a picture, and of decoding the file in a new page."""
     side, hidden, epsilon = case
     out = io.BytesIO()
     Image.open(SAMPLES / "cat.png").resize((side, side)).save(out, "PNG")
@@ -115,7 +115,7 @@ def timed(browser: Browser, origin: str, case: tuple[int, str, str]) -> dict[str
 
 
 def _chosen(page: Page) -> None:
-    """Take the sample of the cat, and hide squares of 32×32 pixels at ε = 32, by cells."""
+    """Open the sample picture of the cat, and hide squares of 32×32 pixels at ε = 32, by cells."""
     page.click(".sample:nth-child(2)")
     page.wait_for_selector("#encode:not([disabled])")
     page.fill("#epsilon", "5")

@@ -39,16 +39,16 @@ HERE = Path(__file__).parent
 FOLDERS = [HERE / "pictures", HERE.parent / "examples" / "pictures"]
 SIZES = (16, 32, 64, 128, 256)
 LONGEST = 768
-"""Pixels of the longer side of a photograph, at most."""
+"""Largest longer side of a photograph, in pixels."""
 MARGIN = 16
-"""Pixels between a box and the border of the photograph, at least."""
+"""Smallest distance in pixels between a box and the border of the photograph."""
 SHOWN = 3
 """Photographs on the sheet."""
 TILE, GAP = 224, 6
 
 
 def mean(known: Signal, unknown: Mask) -> Signal:
-    """Return the picture with the mean of what is known."""
+    """Return the picture with the mean of the known pixels in the unknown ones."""
     return np.where(unknown[..., None], known[~unknown].mean(axis=0), known).astype(np.float32)
 
 
@@ -71,7 +71,7 @@ class Case:
     original: Signal
     """The crop (H, W, 3) that painting sees, in [−1, 1]."""
     box: Mask
-    """(H, W): what is hidden of it."""
+    """The mask (H, W) of its hidden pixels."""
 
     def filled(self, fill: Way) -> Signal:
         """Return the crop with its box filled."""
@@ -114,7 +114,7 @@ def db(error: float) -> float:
 
 
 def row(side: int, errors: NDArray[np.float64], seams: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the figures of one way to fill boxes of one size; NumPy's arrays have a value for each photograph."""
+    """Return the figures of one way to fill boxes of one size; arrays have one value for each photograph."""
     return {
         "side": side,
         "boxes": len(errors),

@@ -30,7 +30,7 @@ ZOOM, EDGE, LEFT = 3, 20, 4
 
 
 def sheet(originals: Pixels, blocks: dict[str, list[Pixels]], heads: list[str]) -> Image.Image:
-    """A block a method, a row an image, a column an ε; the original at the left."""
+    """Return a sheet with a block for each method, a row for each image and a column for each ε."""
     side = ZOOM * originals.shape[1]
     width, height = (side + LEFT) * len(heads) + LEFT, (EDGE + (side + LEFT) * len(originals)) * len(blocks)
     page = Image.new("RGB", (width, height), "white")

@@ -44,16 +44,16 @@ WORKERS = (1, 2)
 ENGINES = ("bare", "local", "ray")
 SHARD_SIZE = 250
 STEPS = 9
-"""Some 45 ms an image on one core; the codec that ships takes several times that, so a start weighs less there."""
+"""Number of steps: about 45 ms per image on one core. The codec that ships takes several times as long."""
 SUBREAPER = 36
 SAMPLE = 0.2
-"""Seconds between two looks at the CPU seconds of all processes."""
+"""Seconds between two readings of the CPU seconds of all processes."""
 SMALL, SMALLER = (32, 64), (8, 16)
-"""Widths of the networks: for the rates, and for the memory, where most images are needed."""
+"""Widths of the networks: one for rates, and one for memory, where most images are needed."""
 
 
 def make_model(folder: Path, widths: tuple[int, ...]) -> None:
-    """An untrained network for 32×32 pictures in diffusers' format: speed does not depend on how good it is."""
+    """Write an untrained network for 32×32 pictures in diffusers' format; speed does not depend on its quality."""
     import torch
     from diffusers import DDPMScheduler, UNet2DModel
 
@@ -72,7 +72,7 @@ def make_model(folder: Path, widths: tuple[int, ...]) -> None:
 
 
 def make_codec(model: str, count: int) -> Any:
-    """A few steps of the preset sharp's coding, 2^12 candidates for chunks of 128 coordinates."""
+    """Return a codec with a few steps of `sharp`'s former coding: 2^12 candidates for chunks of 128 coordinates."""
     from dipp import models
     from dipp.codec import Codec
     from dipp.core.plan import Plan
@@ -87,7 +87,7 @@ def make_codec(model: str, count: int) -> Any:
 
 
 def make_source(images: Path, path: Path, count: int) -> None:
-    """Images as PNGs in a Parquet file, repeated if there are not enough."""
+    """Write images as PNGs in a Parquet file, repeated if there are too few."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from inputs import pictures, repeated  # not above, where every spawned worker would load all that it loads
@@ -103,7 +103,7 @@ def make_source(images: Path, path: Path, count: int) -> None:
 
 
 def one(engine: str, workers: int, part: int, model: str, source: str, steps: int, shard_size: int) -> dict[str, float]:
-    """A single run, in this process: seconds from a loaded codec to the last byte. `part` is of the bare codec."""
+    """Return the seconds of one run in this process, from a loaded codec to the last byte."""
     from dipp.data import engines
     from dipp.data.choices import Choices
     from dipp.data.privatize import privatize
@@ -128,7 +128,7 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
 
 
 def measure(engine: str, workers: int, model: Path, source: Path, shard_size: int = SHARD_SIZE) -> dict[str, Any]:
-    """A run in a process of its own: its wall clock, and the CPU seconds of it and all descendants."""
+    """Return the wall clock of a run in a new process, and the CPU seconds of it and all its descendants."""
     # The codec alone on several workers: as many processes beside each other, each with its share.
     before = processor_seconds()  # of Ray's daemons that an earlier run has left, dead or dying
     parts = range(workers if engine == "bare" else 1)
@@ -253,7 +253,7 @@ def overheads(runs: list[dict[str, Any]], starts: list[dict[str, Any]]) -> list[
 
 
 def peak(model: Path, source: Path, images: int) -> dict[str, Any]:
-    """Peak resident memory of a run in one process."""
+    """Return the peak resident memory of a run in one process."""
     output, _ = launch("local", 1, 0, model, source, steps=1).communicate()
     return {"images": images, "peak_mib": json.loads(output.splitlines()[-1])["peak_mib"]}
 
@@ -265,7 +265,7 @@ def peak_mib() -> float:
 
 
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
-    """The test images written, against the codec alone; in turn, in one process."""
+    """Measure the test images written to disk and the codec alone, in turn, in one process."""
     from dipp.codec import Codec
     from dipp.data.choices import Choices
     from dipp.data.engines import Local

@@ -1,4 +1,4 @@
-"""Where a result comes from, as every JSON of a benchmark says: the command, the commit, the device."""
+"""The origin of a result, as the JSON of each benchmark states it: command, commit and device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dipp import files
 
 
 def provenance(device: str = "cpu") -> dict[str, str]:
-    """Command (places outside the checkout by their last name), commit (or what COMMIT says), name of the device."""
+    """Return command (paths outside the checkout by their last name), commit (or the variable COMMIT) and device."""
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]]
     return {
         "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words]),
@@ -25,13 +25,13 @@ def provenance(device: str = "cpu") -> dict[str, str]:
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Keep a result as JSON, whole or not at all: long runs write theirs again after every row."""
+    """Write a result as JSON, atomically; long runs write it again after every row."""
     with files.atomic(path) as part:
         part.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def commit_of(folder: Path) -> str:
-    """Return the commit that a checkout stands at, with `-dirty` behind it where files differ from it."""
+    """Return the commit of a checkout, followed by `-dirty` if files differ from it."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603

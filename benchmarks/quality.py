@@ -40,25 +40,25 @@ from experiments.comparisons.unclipped import UNCLIPPED
 
 EPSILONS = (1.0, 4.0, 16.0, 64.0, 256.0)
 METHODS: dict[str, Preset] = {"paper": PRESETS["paper"], "unclipped": UNCLIPPED["sharp"]}
-"""Steps along timesteps: the paper's, and what `sharp` was. Clipped sensing is measured by `sensing.py`."""
+"""Methods with steps along timesteps: the paper's, and `sharp`'s former one. `sensing.py` measures clipped sensing."""
 SHARES = {"paper": (0.8, 0.4, 0.15), "unclipped": (0.3, 0.1, 0.03, 0.01)}
-"""By method: final SNRs as shares of the largest within the budget, beside the plan that the preset chooses."""
+"""Final SNRs to measure for each method, as shares of the largest within the budget."""
 FEW_STEPS, FEW_SHARES = 64.0, {"paper": (0.1,), "unclipped": (0.1, 0.03)}
-"""Above this ε fewer are measured: plans have dozens of steps there."""
+"""Above this ε only these shares are measured, because plans have dozens of steps."""
 SEEDS = 3
 """Number of coded and of exact chains that are averaged."""
 QUICK_COUNT, QUICK_EPSILON = 8, 16.0
 
 
 def psnr(x_hat: Array, pixels: Pixels) -> tuple[float, float]:
-    """PSNR over all images, and its standard error over images."""
+    """Return the PSNR over all images, and its standard error over images."""
     each = np.square(colours_last(x_hat) - to_signal(pixels)).mean(axis=(1, 2, 3))
     error = 10 / math.log(10) * each.std() / each.mean() / math.sqrt(len(each))
     return 10 * math.log10(4 / each.mean()), float(error)
 
 
 def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tuple[float, list[float]]:
-    """PSNR when the channel is sampled without a code, and the mean squared error met at the start of each step."""
+    """Return the PSNR of the channel sampled without a code, and the mean squared error at the start of each step."""
     generator = np.random.default_rng(seed)
     chain = Chain(plan, denoiser, seed.to_bytes(16, "little"), Geometry.of(pixels.shape[1:]))
     images, start = range(len(pixels)), chain.trajectory.start(chain.seed, chain.geometry)
@@ -83,7 +83,7 @@ def exact(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: int = 0) -> tupl
 
 
 def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[Array, Archive]:
-    """The final x̂0 of a coded chain, and the archive."""
+    """Return the final x̂0 of a coded chain, and the archive."""
     chain = Chain(plan, denoiser, seed, Geometry.of(pixels.shape[1:]))
     x_t, chosen = chain.run(
         range(len(pixels)), Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
@@ -94,14 +94,14 @@ def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[
 
 
 def chosen_points(plans: Plans, budget: Budget, shares: tuple[float, ...]) -> list[Point]:
-    """What the planner chooses, then the plans whose final SNRs are nearest to shares of the largest within reach."""
+    """Return the planner's choice, then the plans whose final SNRs are nearest to shares of the largest possible."""
     points = plans.frontier(budget)
     wanted = [math.log(share * points[-1].snr) for share in shares]
     return [plans.choose(budget), *(min(points, key=lambda p: abs(math.log(p.snr) - snr)) for snr in wanted)]
 
 
 def measured(point: Point, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
-    """Rate and quality of a plan, coded with several seeds, and of its channel sampled without a code."""
+    """Return rate and quality of a plan coded with several seeds, and of its channel sampled without a code."""
     start, runs, bpps = time.perf_counter(), [], []
     for _ in range(seeds):
         x_hat, archive = coded(point.plan, denoiser, pixels, randomness.fresh_seed())
@@ -121,7 +121,7 @@ def measured(point: Point, denoiser: Denoiser, pixels: Pixels, seeds: int) -> di
 
 
 def main() -> None:
-    """Encode at every ε."""
+    """Encode at every ε, and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser)
     parser.add_argument("--device", default="cpu")

@@ -25,7 +25,7 @@ STYLES = {"unclipped": "o-", "paper": "s--"}
 
 
 def envelope(rows: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
-    """PSNR, ascending, and log bits per pixel of the rows that are worth having."""
+    """Return PSNR, ascending, and log bits per pixel of the rows that no other row dominates."""
     kept: list[dict[str, Any]] = []
     for row in sorted(rows, key=lambda row: (row["bpp"], -row["psnr"])):
         if not kept or row["psnr"] > kept[-1]["psnr"]:
@@ -34,7 +34,7 @@ def envelope(rows: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
 
 
 def ratios(rows: list[dict[str, Any]], epsilon: float) -> Iterator[tuple[float, float]]:
-    """PSNR of measured points, and the bits of unclipped relative to paper there."""
+    """Return the PSNR of measured points, and the bits of `unclipped` relative to `paper` at the same PSNR."""
     own, other = (
         envelope([row for row in rows if (row["epsilon"], row["preset"]) == (epsilon, name)]) for name in STYLES
     )

@@ -46,7 +46,7 @@ CELL_EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 HEIGHTS = (14, 28, 80)
 """Heights of the plates' letters, in pixels."""
 PLATES = ("KX52JRT", "B7946QE", "HM03WUG")
-"""Made up."""
+"""Invented numbers of plates."""
 CHARACTERS = string.ascii_uppercase + string.digits
 ROAD = (112, 116, 120)
 """Colour around a plate."""
@@ -54,14 +54,14 @@ GAP, CAPTION = 8, 20
 
 
 def released(pixels: Pixels, epsilon: float, preset: str, unit: str | int = "pixel") -> Pixels:
-    """Return what a file of the picture shows."""
+    """Return the decoded picture of a file."""
     codec = Codec.from_pretrained(epsilon=epsilon, preset=preset, unit=unit, size=pixels.shape[:2])
     (decoded,) = codec.decode(codec.encode([pixels], odometer=False))
     return decoded
 
 
 def sheet(shown: dict[str, list[Pixels]]) -> Image.Image:
-    """Return a page with a row for each caption, and in it the plates of all heights of letters."""
+    """Return a page with a row for each caption, and in it the plates with letters of all heights."""
     row = max(CAPTION + max(plate.shape[0] for plate in plates) for plates in shown.values())
     width = GAP + max(sum(plate.shape[1] + GAP for plate in plates) for plates in shown.values())
     page = Image.new("RGB", (width, row * len(shown)), "white")
@@ -76,7 +76,7 @@ def sheet(shown: dict[str, list[Pixels]]) -> Image.Image:
 
 
 def by_cell(rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Ask about the cells of every picture, at every side and ε of a cell."""
+    """Return the shares of right guesses about the cells of every picture, for every side and ε of a cell."""
     rows: list[dict[str, Any]] = []
     for side, epsilon, path in itertools.product(SIDES, CELL_EPSILONS, PICTURES):
         original = pictures.read(path)
@@ -87,7 +87,7 @@ def by_cell(rng: np.random.Generator) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Encode, decode, ask and write."""
+    """Encode, decode, ask the readers and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="ε = 1, one picture and one small plate, by the preset swift"

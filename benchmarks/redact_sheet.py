@@ -30,7 +30,7 @@ Box = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Example:
-    """A picture, and what is hidden in it."""
+    """A picture, and its region to hide."""
 
     name: str
     picture: Image.Image
@@ -111,7 +111,7 @@ def pixelated(part: Image.Image) -> Image.Image:
 
 
 def by_dipp(example: Example) -> Image.Image:
-    """Return what dipp makes of a picture."""
+    """Return the picture that dipp makes."""
     file = io.BytesIO()
     example.picture.save(file, "PNG")
     made = dipp.redact(file.getvalue(), regions=example.boxes, device="cpu", odometer=False)

@@ -1,4 +1,4 @@
-"""What answers about regions add to the painting of ε = 0: PSNR inside boxes of photographs, by side and by ε.
+"""How much answers about regions add to painting at ε = 0: PSNR inside boxes of photographs, by side and by ε.
 
     python benchmarks/regions.py PHOTOGRAPHS --out benchmarks/results/regions.json
 
@@ -51,7 +51,7 @@ def measured(path: Path, side: int) -> list[float]:
 
 
 def main() -> None:
-    """Write the table."""
+    """Measure, and write the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("photographs", type=Path)
     parser.add_argument("--sides", type=int, nargs="+", default=SIDES)

@@ -39,9 +39,9 @@ from experiments.cifar10.rivals import Cube, Noise, OneBit, OneChannel, Rival, S
 
 EPSILONS = (1.0, 4.0, 16.0)
 STEPS = (0.5, 1.0, 1.5, 2.0)
-"""Steps of the rounding, over σ."""
+"""Steps of the rounding, in units of σ."""
 CALLS = 6
-"""Calls of the network, at most."""
+"""Largest number of network calls."""
 DRAWS = 300
 LEAST = 0.2
 """Share of its precision that the network's answer keeps without the state, at least: a guess at 1/v − s may be too
@@ -49,7 +49,7 @@ small, or negative."""
 
 
 def rounded(rival: Rival, y: Signal, step: float) -> tuple[Signal, float]:
-    """Released values in steps of `step` deviations of their noise, and the bits per pixel of that."""
+    """Return values rounded to `step` deviations of their noise, and their bits per pixel."""
     alone = isinstance(rival, OneChannel)
     picked = y != 0 if alone else np.ones(y.shape, np.bool_)
     # The power of noise on one channel is shared out to all C: where it is, the deviation is √C times that.
@@ -79,7 +79,7 @@ def log_likelihood(rival: Rival, y: torch.Tensor, x: torch.Tensor) -> torch.Tens
 def posterior(
     rival: Rival, y: torch.Tensor, mean: torch.Tensor, variance: float, generator: torch.Generator
 ) -> tuple[torch.Tensor, float]:
-    """Means, and the mean variance, of x given y where x ~ N(mean, variance) before."""
+    """Return the means and the mean variance of x given y, where x ~ N(mean, variance) before."""
     weights, first, second = (torch.zeros_like(mean) for _ in range(3))
     top = log_likelihood(rival, y, mean)
     for _ in range(DRAWS):
@@ -110,7 +110,7 @@ def called(rival: Rival, y: Signal, factor: float, pixels: Pixels, denoiser: Den
 
 
 def compared(name: str, epsilon: float, denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
-    """Measure a rival at one ε."""
+    """Return the figures of a rival at one ε."""
     rival = RIVALS[name](epsilon)
     y = np.concatenate(list(rival.release(pixels, f"{rival.name}-{epsilon:g}")))
     once, factor = best_factor(rival, y, pixels, denoiser)

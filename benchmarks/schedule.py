@@ -34,12 +34,12 @@ RUNS = 3
 def frontiers(
     preset: Preset, denoiser: Denoiser, table: ErrorTable, budgets: Sequence[Budget]
 ) -> list[tuple[Point, ...]]:
-    """The frontier of a preset within each budget."""
+    """Return the frontier of a preset within each budget."""
     return [preset.planner(denoiser, table, budget).frontier(budget) for budget in budgets]
 
 
 def main() -> None:
-    """Plan, and write how long it took."""
+    """Plan, and write the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     Inputs.add_to(parser)
     parser.add_argument("--quick", action="store_true", help="once, and not the fastest of three")

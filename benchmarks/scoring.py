@@ -36,12 +36,12 @@ DIMENSIONS = (32, 96, 256, 1024, 3072)
 CANDIDATES = (1 << 14, 1 << 16, 1 << 18)
 QUICK_DIMENSIONS, QUICK_CANDIDATES = (96, 1024), (1 << 14,)
 SPREAD = 8.2
-"""Steps are as large as an encoder takes them: the standard deviation of a chunk's score is about this many nats."""
+"""Standard deviation in nats of a chunk's score, about as large as an encoder's steps make it."""
 RESULTS = Path(__file__).parent / "results"
 
 
 def make_task(channel: Channel, dims: int, candidates: int, chunks: int = 1) -> scoring.ScoringTask:
-    """Chunks whose scores spread as those of a chunk of some 16 bits, whatever the dimension."""
+    """Return a task whose scores spread like those of a chunk of about 16 bits, for any dimension."""
     generator = np.random.default_rng(dims)
     arithmetic = Arithmetic(channel, (SPREAD / channel.unit_slope) ** 2 / dims)
     x, x_hat = generator.uniform(-1, 1, (2, chunks * dims))
@@ -56,7 +56,7 @@ def make_task(channel: Channel, dims: int, candidates: int, chunks: int = 1) -> 
 
 
 def seconds(run: Callable[[], object], least: float = 0.6) -> float:
-    """The least of five or more runs that take `least` seconds: on a shared machine the rest is the neighbours'."""
+    """Return the shortest of five or more runs that take `least` seconds; other work only makes runs longer."""
     run()
     times: list[float] = []
     while len(times) < 5 or sum(times) < least:
@@ -67,7 +67,7 @@ def seconds(run: Callable[[], object], least: float = 0.6) -> float:
 
 
 def float_numpy(mu: np.ndarray[Any, Any], candidates: int) -> np.ndarray[Any, Any]:
-    """The paper's scores as one writes them in NumPy, a slice of candidates at a time."""
+    """Return the paper's scores as written plainly in NumPy, one slice of candidates at a time."""
     generator, scores = np.random.Generator(np.random.Philox(0)), np.empty(candidates)
     rows = max(1, (1 << 18) // len(mu))
     for first in range(0, candidates, rows):
@@ -78,7 +78,7 @@ def float_numpy(mu: np.ndarray[Any, Any], candidates: int) -> np.ndarray[Any, An
 
 @numba.njit(parallel=True)
 def float_thread(mu: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> None:
-    """Appendix B as it stands: one thread a candidate, one generator state each, floats and a logarithm a draw."""
+    """Compute appendix B as it stands: one thread and one generator per candidate, floats, and a logarithm per draw."""
     for k in numba.prange(scores.size):
         total, state = np.float32(0), np.uint64(0x9E3779B97F4A7C15) * np.uint64(k + 1)
         for i in range(mu.size):
@@ -94,7 +94,7 @@ def float_thread(mu: np.ndarray[Any, Any], scores: np.ndarray[Any, Any]) -> None
 
 @numba.njit(parallel=True)
 def generator_alone(stream: np.ndarray[Any, Any], groups: int, out: np.ndarray[Any, Any]) -> None:
-    """The CPU kernels' own generator with nothing done to its words but an exclusive or."""
+    """Run the CPU kernels' generator, and combine its words only by an exclusive or."""
     for tile in numba.prange(out.size):
         keys, words = cpu_kernels.round_keys(stream), np.empty((4, cpu_kernels.MAX_BLOCKS), np.uint32)
         folded = np.zeros_like(words)
@@ -105,7 +105,7 @@ def generator_alone(stream: np.ndarray[Any, Any], groups: int, out: np.ndarray[A
 
 
 def cpu_rates(dimensions: Sequence[int], sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """All rates of the CPU, in G candidate·dimensions a second."""
+    """Return all rates of the CPU, in G candidate·dimensions per second."""
     cpu, rows = scoring.backend("cpu"), []
 
     def record(program: str, dims: int, candidates: int, stage: str, spent: float) -> None:
@@ -139,7 +139,7 @@ def cpu_rates(dimensions: Sequence[int], sizes: Sequence[int]) -> list[dict[str,
 
 
 def cpu_memory() -> dict[str, float]:
-    """Growth of the peak resident size, in MB, while 2^18 candidates of 3,072 dimensions are scored and selected."""
+    """Return by how many MB peak memory grows while 2^18 candidates of 3,072 dimensions are scored and selected."""
     cpu, grown = scoring.backend("cpu"), {}
     for channel in (Laplace(), Sign()):
         small = make_task(channel, 3072, 1 << 10)
@@ -152,7 +152,7 @@ def cpu_memory() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, write; or plot what was written."""
+    """Measure, print and write; or plot written results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["cpu", "cuda", "plot"])
     parser.add_argument(

@@ -43,7 +43,7 @@ CANDIDATES = (1 << 14, 1 << 16, 1 << 18)
 
 
 def random_task(arithmetic: Arithmetic, candidates: int, sizes: list[int], ordered: bool, seed: int) -> ScoringTask:
-    """Ragged chunks with shifts that look like those of an encoder: mostly small, some at the limit."""
+    """Return ragged chunks with shifts like those of an encoder: mostly small, some at the limit."""
     rng = np.random.default_rng(seed)
     limit = arithmetic.law.limit
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -54,7 +54,7 @@ def random_task(arithmetic: Arithmetic, candidates: int, sizes: list[int], order
 
 
 def check(on: GpuBackend, paths: list[bool]) -> list[str]:
-    """Compares every stage of every law with the reference; what differs."""
+    """Return the differences between backend and reference in every stage of every law."""
     reference, wrong = ReferenceBackend(), []
     for name, (channel, snr_gain) in CHECKED.items():
         for number, candidates in enumerate((1, 13, 1000, 8200, 70_001)):
@@ -90,7 +90,7 @@ def check(on: GpuBackend, paths: list[bool]) -> list[str]:
 
 
 def device_seconds(run: Callable[[], Any], repeats: int = 5) -> float:
-    """Median device time of a call, after one to warm up."""
+    """Return the median device time of a call, after one to warm up."""
     run()
     times = []
     for _ in range(repeats):
@@ -104,7 +104,7 @@ def device_seconds(run: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def wall_seconds(run: Callable[[], Any], repeats: int = 5) -> float:
-    """Median wall time of a call that ends on the host, after one to warm up."""
+    """Return the median wall time of a call that ends on the host, after one to warm up."""
     run()
     times = []
     for _ in range(repeats):
@@ -116,7 +116,7 @@ def wall_seconds(run: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def speed(on: GpuBackend, channel: Channel, candidates: int, dimension: int, work: float) -> dict[str, Any]:
-    """Rates, and microseconds a chunk of each stage, on about `work` candidate·dimensions."""
+    """Return rates, and microseconds per chunk of each stage, for about `work` candidate·dimensions."""
     rows = int(min(max(work / (candidates * dimension), 32), (1 << 28) // candidates))
     arithmetic = Arithmetic(channel, (8.2 / channel.unit_slope) ** 2 / dimension)
     task = random_task(arithmetic, candidates, [dimension] * rows, False, 0)
@@ -141,7 +141,7 @@ def speed(on: GpuBackend, channel: Channel, candidates: int, dimension: int, wor
 
 
 def generate(uploaded: Any, scores: torch.Tensor) -> None:
-    """Runs the sign kernel with its products replaced by an exclusive or of the words."""
+    """Run the sign kernel with an exclusive or of the words in place of its products."""
     from dipp.scoring import cuda_kernels
 
     cuda_kernels.score_with(generator(), uploaded, scores, scores.shape[1] // 4, cuda_kernels.SIGN_PASSES)
@@ -187,7 +187,7 @@ extern "C" __global__ void float_thread(const float* mu, int dims, float* scores
 
 
 def float_rate(candidates: int, dimension: int) -> dict[str, Any]:
-    """The paper's appendix B in floats, one thread a candidate, the score kernel alone."""
+    """Return the rate of the paper's appendix B in floats, one thread per candidate, for the score kernel alone."""
     import cupy
 
     kernel = cupy.RawKernel(FLOAT_THREAD, "float_thread")
@@ -212,7 +212,7 @@ def float_rate(candidates: int, dimension: int) -> dict[str, Any]:
 
 
 def numpy_rate(dimension: int) -> dict[str, Any]:
-    """The reference backend on the host's CPU, for the ratio."""
+    """Return the rate of the reference backend on the host's CPU, for the ratio."""
     task = random_task(
         Arithmetic(Laplace(), (8.2 / Laplace().unit_slope) ** 2 / dimension), 1 << 12, [dimension], False, 0
     )
@@ -221,7 +221,7 @@ def numpy_rate(dimension: int) -> dict[str, Any]:
 
 
 def measure() -> dict[str, Any]:
-    """Check, time, print."""
+    """Check, measure and print."""
     on = GpuBackend()
     paths = [True, False] if on.native else [False]
     wrong = check(on, paths)

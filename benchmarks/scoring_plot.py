@@ -14,13 +14,13 @@ CANDIDATES = 1 << 16
 
 
 def series(rows: list[dict[str, Any]], **wanted: Any) -> tuple[list[int], list[float]]:
-    """Dimensions and rates of the rows that have all the wanted values."""
+    """Return dimensions and rates of the rows that have all wanted values."""
     chosen = [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
     return [row["dims"] for row in chosen], [row["rate"] for row in chosen]
 
 
 def plot(results: Path, output: Path) -> None:
-    """Draw what `scoring.py cpu` and `scoring.py cuda` wrote."""
+    """Draw the results of `scoring.py cpu` and `scoring.py cuda`."""
     figure = Figure(figsize=(11, 5), layout="constrained")
     for place, name in enumerate(("cpu", "cuda"), start=1):
         found = json.loads((results / f"scoring-{name}.json").read_text())

@@ -59,7 +59,7 @@ RIVALS: dict[str, type[Rival]] = {
 }
 SEEDS = 3
 CODED_AS_PNG = 64
-"""Noisy pictures that are stored as PNG."""
+"""Number of noisy pictures that are stored as PNG."""
 
 
 def encoded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def encoded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[
 
 
 def described(point: Point) -> dict[str, Any]:
-    """What a plan is made of."""
+    """Return the facts of a plan."""
     plan = point.plan
     return {
         "code": plan.code.name,
@@ -97,7 +97,7 @@ def described(point: Point) -> dict[str, Any]:
 
 
 def denoised_noise(rival: Rival, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[str, Any]:
-    """A rival's pictures, denoised at the best of several SNRs; and the bits of what it releases."""
+    """Return a rival's pictures, denoised at the best of several SNRs, and the bits of its release."""
     drawn = [np.concatenate(list(rival.release(pixels, f"seed {seed}"))) for seed in range(seeds)]
     found = [best_factor(rival, y, pixels, denoiser)[0] for y in drawn]
     stored, area = rival.stored(drawn[-1][:CODED_AS_PNG]), pixels.shape[1] * pixels.shape[2]
@@ -107,7 +107,7 @@ def denoised_noise(rival: Rival, denoiser: Denoiser, pixels: Pixels, seeds: int)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared at one ε, really encoded."""
+    """The methods that are compared at one ε, really encoded."""
 
     epsilon: float
     denoiser: Denoiser
@@ -116,7 +116,7 @@ class Comparison:
     seeds: int
 
     def headline(self) -> list[dict[str, Any]]:
-        """`sharp` at one bit per pixel, and the rivals."""
+        """Measure `sharp` at one bit per pixel, and the rivals."""
         noises = {name: kind(self.epsilon) for name, kind in RIVALS.items()}
         found = [
             {"what": f"{name}, denoised", **denoised_noise(rival, self.denoiser, self.pixels, self.seeds)}
@@ -125,7 +125,7 @@ class Comparison:
         return [self._sensed("sharp", preset("sharp"), 1.0), *found]
 
     def others(self) -> list[dict[str, Any]]:
-        """What `sharp` was, `sharp` at other rates and with more calls, and `swift`."""
+        """Measure the former `sharp`, `sharp` at other rates and with more calls, and `swift`."""
         budget = Budget.pure(self.epsilon)
         before = UNCLIPPED["sharp"].planner(self.denoiser, self.table, budget).choose(budget)
         found = [self._row("unclipped", before)]

@@ -16,7 +16,7 @@ from dipp import files
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (1.0, 4.0, 16.0)
-"""ε of the panel of quality against bits."""
+"""ε of the panels of quality against bits."""
 COLOURS = ("#08519c", "#31a354", "#d94801")
 
 Row = dict[str, Any]
@@ -28,7 +28,7 @@ def best_noise(rows: list[Row]) -> Row:
 
 
 def by_epsilon(rows: list[Row]) -> dict[float, list[Row]]:
-    """The rows of each ε, ascending."""
+    """Return the rows of each ε, ascending."""
     return {
         epsilon: [row for row in rows if row["epsilon"] == epsilon] for epsilon in sorted({r["epsilon"] for r in rows})
     }

@@ -35,14 +35,14 @@ LIMIT_GB = 4.0
 
 
 def picture(height: int, width: int) -> Pixels:
-    """A smooth picture with some detail, the same at every size."""
+    """Return a smooth picture with some detail, the same at every size."""
     y, x = np.mgrid[:height, :width]
     waves = [128 + 60 * np.sin(x / (7 + 5 * c)) + 60 * np.cos(y / (11 + 3 * c)) for c in range(3)]
     return np.stack(waves, axis=2).astype(np.uint8)
 
 
 def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
-    """Encode and decode one step of one picture."""
+    """Encode and decode one step of one picture, and return the time and memory."""
     codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, size=(height, width))
     own = codec.plan.steps[:2] if codec.plan.kind == SensingStep.kind else codec.plan.steps[-1:]
     step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, own))
@@ -65,7 +65,7 @@ def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Time and memory against pixels, with straight lines through the origin and the base."""
+    """Draw time and memory against pixels, with straight lines through the origin and the base."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -86,7 +86,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Run every size, largest last, and write JSON and plot."""
+    """Run every size, the largest last, and write JSON and plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(embedded.FOLDER))
     parser.add_argument("--preset", default="sharp")

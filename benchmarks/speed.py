@@ -28,7 +28,7 @@ ROUNDS = 15
 
 
 class Side:
-    """The process of one checkout, which waits for the names of cases."""
+    """The process of one checkout, which waits for names of cases."""
 
     def __init__(self, checkout: Path, folder: Path, cleanup: ExitStack) -> None:
         environment = {**os.environ, "HOME": str(folder), "DIPP_ODOMETER": str(folder / "odometer")}
@@ -41,7 +41,7 @@ class Side:
         self.cases: list[str] = self.asked()
 
     def asked(self, case: str | None = None) -> Any:
-        """Return what the side answers to the name of a case: its seconds."""
+        """Return the seconds that the side reports for a case."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if case is not None:

@@ -37,7 +37,7 @@ Work = Callable[[], object]
 
 
 def codec_cases(denoiser: Any, table: Any, name: str) -> dict[str, Work]:
-    """Encoding and decoding by each preset, and of one larger picture."""
+    """Return cases of encoding and decoding by each preset, and of one larger picture."""
     sizes = {(preset, epsilon): (SIDE, IMAGES) for preset, found in BUDGETS.items() for epsilon in found}
     cases: dict[str, Work] = {}
     for (preset, epsilon), (side, count) in [*sizes.items(), (("sharp", 4), (LARGE, 1))]:
@@ -53,12 +53,12 @@ def codec_cases(denoiser: Any, table: Any, name: str) -> dict[str, Work]:
 
 
 def decoded_anew(codec: Any, archive: Callable[[], Any]) -> list[bytes]:
-    """Decode an archive that is made when it is first asked for."""
+    """Return a case that decodes an archive, which is made when it is first needed."""
     return decoded(codec, archive())
 
 
 def scoring_cases() -> dict[str, Work]:
-    """Scores and selections of two channels."""
+    """Return cases of scores and selections of two channels."""
     on, cases = scoring.backend("cpu"), dict[str, Work]()
     for channel in (Laplace(), Sign()):
         for dims in DIMENSIONS:
@@ -71,7 +71,7 @@ def scoring_cases() -> dict[str, Work]:
 
 
 def main(source: Path) -> None:
-    """Answer names of cases with seconds of the processor, until there are no more."""
+    """Answer each name of a case with processor seconds, until there are no more names."""
     torch.set_num_threads(1)
     if not Path(dipp.__file__).resolve().is_relative_to(source):
         raise SystemExit(f"{sys.executable} imports dipp from {dipp.__file__}; {source} is needed")

@@ -28,7 +28,7 @@ MAIN = "import sys; sys.argv[0] = 'dipp'; from dipp.cli import main; main()"
 
 
 def timed(words: list[str], environment: Mapping[str, str]) -> tuple[float, float]:
-    """Seconds on the clock and of the processor that a command takes."""
+    """Return the clock and processor seconds of a command."""
     before, began = os.times(), time.monotonic()
     subprocess.run(words, env=dict(environment), check=True, capture_output=True)  # noqa: S603
     after = os.times()

@@ -28,7 +28,7 @@ EPSILONS = np.geomspace(0.25, 32, 29)
 RATES = np.geomspace(0.01, 4, 160)
 PIXELS = 256 * 256
 LOSS = 0.1
-"""dB below what any number of bits would give, from which on the rate counts as what decides."""
+"""Loss in dB, relative to unlimited bits, from which on the rate counts as the limit."""
 LEVELS = range(12, 36, 2)
 
 
@@ -46,7 +46,7 @@ def surface() -> Floats:
 
 
 def draw(quality: Floats) -> Figure:
-    """Lines of equal quality over ε and bits, and where the budget stops to bind."""
+    """Draw lines of equal quality over ε and bits, and the line where the budget stops to limit quality."""
     figure = Figure(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()
     shades = axes.contourf(EPSILONS, RATES, quality.T, levels=np.arange(10, 37, 1), cmap="YlGnBu", alpha=0.85)
@@ -69,7 +69,7 @@ def draw(quality: Floats) -> Figure:
 
 
 def main() -> None:
-    """Plan, and draw."""
+    """Plan and draw."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     out = parser.parse_args().out

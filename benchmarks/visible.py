@@ -1,4 +1,4 @@
-"""Draw what is left to see of a face, a plate, a letter, a scan and a street, by what is hidden and at which ε.
+"""Draw what remains visible of a face, a plate, a letter, a scan and a street, by what is hidden and at which ε.
 
     python benchmarks/visible.py --out docs/visible.jpg --json benchmarks/results/visible.json
 
@@ -44,7 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     **{f"{size}, ε = {epsilon:g}": {"hide": size, "epsilon": epsilon} for size in HIDDEN for epsilon in (32.0, 16.0)},
     **{f"picture, ε = {epsilon:g}": {"unit": "picture", "epsilon": epsilon} for epsilon in (32.0, 8.0)},
 }
-"""Options of the files that are shown, by caption. At ε = 8 the planner hides the picture whatever the size is."""
+"""Options of the shown files, by caption. At ε = 8 the planner hides the whole picture for every size."""
 RIVALS = ("DP-Pix 16x16, ε = 16", "… denoised")
 QUICK = ("16x16, ε = 16", "picture, ε = 8")
 THUMB, CAPTION, GAP = 130, 15, 4
@@ -57,12 +57,12 @@ LETTER = (
     "",
     "Dr M. Mustermann",
 )
-"""Made up, as is the name in the scan."""
+"""Invented text, as is the name in the scan."""
 BURNT_IN = "DOE, JANE  1970-01-01  OS"
 
 
 def font(size: int) -> ImageFont.FreeTypeFont:
-    """Return the font that matplotlib brings, which has Greek letters."""
+    """Return matplotlib's font, which has Greek letters."""
     return ImageFont.truetype(font_manager.findfont("DejaVu Sans"), size)
 
 
@@ -94,7 +94,7 @@ def plate() -> Image.Image:
 
 
 def shown(pixels: Pixels, captions: tuple[str, ...]) -> Iterator[tuple[Pixels, dict[str, Any]]]:
-    """Yield a picture as each of its files shows it, with the facts of the file."""
+    """Yield a decoded picture for each of its files, with the facts of the file."""
     for caption in captions:
         codec = Codec.from_pretrained(**OPTIONS[caption], size=pixels.shape[:2])
         archive = codec.encode([pixels], odometer=False)
@@ -105,7 +105,7 @@ def shown(pixels: Pixels, captions: tuple[str, ...]) -> Iterator[tuple[Pixels, d
 
 
 def rivals(pixels: Pixels) -> Iterator[tuple[Pixels, dict[str, Any]]]:
-    """Yield what DP-Pix makes of a picture, plain and denoised."""
+    """Yield DP-Pix of a picture, plain and denoised."""
     side, epsilon = Cells(16), 16 / 4
     found = dp_pix(pixels[None], side, epsilon, models.load(embedded.FOLDER, "cpu"))
     for caption, pictures in zip(RIVALS, found, strict=True):

@@ -30,7 +30,7 @@ def experiment(options: Options) -> None:
 
 
 def noted(words: list[str]) -> str:
-    """Return the command with absolute paths cut to their last part, so that a record shows none of them."""
+    """Return the command with absolute paths cut to their last part, so that records name no folders of the machine."""
     named = []
     for word in words:
         option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)

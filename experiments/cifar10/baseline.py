@@ -31,13 +31,13 @@ CODECS: dict[str, dict[str, Any]] = {
     "webp": {"format": "WEBP", "lossless": True, "quality": 100},
     "jxl": {"format": "JXL", "lossless": True, "effort": 7},
 }
-"""Lossless codecs and their options, each a whole file a picture. Other efforts change the least by under 1 %."""
+"""Lossless codecs and their options. Each writes one file per picture. More effort would save less than 1 %."""
 PACKED = "packed"
-"""Name of no codec at all: a bit a pixel."""
+"""Name for storing one bit per pixel without a codec."""
 COUNTED = 10_000
-"""Pictures whose files are counted, at most."""
+"""The most pictures whose files are counted."""
 ORDERS = 1 + np.geomspace(1e-6, 1e6, 4001)
-"""Rényi orders that ρ is bounded on."""
+"""Rényi orders on which ρ is bounded."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LaplaceNoise:
     """Independent Laplace noise on the channels of a pixel."""
 
     epsilon: float
-    """Pure ε of a pixel."""
+    """Pure ε per pixel."""
     channels: int = 3
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class LaplaceNoise:
         return self.channels * min(float(bounds.max()), e * e / 2) * conversions.UP
 
     def approximate(self, delta: float) -> float:
-        """ε of (ε, δ): the smaller of pure ε and the conversion of ρ."""
+        """Return ε of (ε, δ): the smaller of pure ε and the conversion of ρ."""
         return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
 
 

@@ -13,7 +13,7 @@ from dipp.models.unet import UNetDenoiser
 
 
 def compiled(denoiser: UNetDenoiser) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    """Return `x0` in bf16 by torch.compile.
+    """Return the function `x0` of a denoiser in bf16, compiled by torch.compile.
 
     Compiling takes most of a minute for each batch size. It is not for the coded steps, which others have to reproduce.
     """

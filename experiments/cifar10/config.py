@@ -1,4 +1,4 @@
-"""What a run of the experiment makes: releases of the pictures, and classifiers trained on them, from one TOML file."""
+"""A run of the experiment: which pictures are released and which classifiers are trained, read from a TOML file."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ set."""
 
 @dataclass(frozen=True)
 class Protocol:
-    """How classifiers are trained; the defaults are the protocol that the paper cites."""
+    """The training of classifiers; the defaults are the protocol that the paper cites."""
 
     epochs: int = 250
     batch: int = 128
-    """The last, smaller batch of an epoch is dropped."""
+    """Pictures per batch. The last, smaller batch of an epoch is dropped."""
     learning_rate: float = 0.1
     milestones: tuple[int, ...] = (80, 160, 200)
-    """Epochs from which on the learning rate is halved."""
+    """Epochs after which the learning rate is halved."""
     momentum: float = 0.9
     weight_decay: float = 1e-4
     clip: float = 0.5
-    """Largest norm of the gradient, where it is clipped."""
+    """Largest norm of the gradient; used where gradients are clipped."""
     pad: int = 4
-    """Pixels of zeros around a picture that random crops are taken from."""
+    """Width in pixels of the zeros around a picture from which random crops are taken."""
     seeds: tuple[int, ...] = (0, 1, 2)
     evaluate_every: int = 10
-    """Epochs from one evaluation to the next: the best epoch is the best of these."""
+    """Number of epochs between evaluations. The best epoch is the best evaluated one."""
     wave: int = 24
-    """Classifiers that are trained at a time."""
+    """Number of classifiers that are trained side by side."""
 
     def rate(self, epoch: int) -> float:
         """Return the learning rate of an epoch, which counts from 0."""
@@ -47,7 +47,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Ancestral:
-    """The check of the fast sampler: DDPM sampling, as the paper has it, of some pictures of one release."""
+    """A check of the fast sampler: some pictures of one release are denoised by DDPM sampling, as in the paper."""
 
     release: str
     images: int
@@ -55,7 +55,7 @@ class Ancestral:
 
 @dataclass(frozen=True)
 class Probes:
-    """How well the best guess tells what was encoded: a preset at several ε, on some of the pictures."""
+    """A test of how often the best guess names the encoded picture: a preset at several ε, on some of the pictures."""
 
     method: str
     epsilons: tuple[float, ...]
@@ -65,25 +65,25 @@ class Probes:
 
 @dataclass(frozen=True)
 class Config:
-    """A run."""
+    """The settings of a run."""
 
     images: int
-    """Pictures that are released."""
+    """Number of released pictures."""
     previews: int
-    """Pictures of each release that are kept for the grid."""
+    """Number of pictures of each release that are kept for the grid."""
     plotted: str
     """Tag of the releases that the panels show."""
     protocol: Protocol
     releases: tuple[Release, ...]
     reasons: dict[str, str]
-    """Why there is each group of releases, by method and tag."""
+    """Why each group of releases exists, by method and tag."""
     split: str = SPLITS[0]
     training: int | None = None
-    """Pictures that classifiers are trained on, from the first; the others evaluate. None: half of them."""
+    """Number of pictures, from the first, on which classifiers are trained; the others evaluate. None: half of them."""
     calls: int = 10
-    """Network calls of the fast sampler, along timesteps."""
+    """Network calls of the fast sampler, for plans along timesteps."""
     deviations: int = 0
-    """Pictures that the δ of appendix C is measured on."""
+    """Number of pictures on which the δ of appendix C is measured."""
     ancestral: Ancestral | None = None
     probes: Probes | None = None
     earlier: str | None = None
@@ -117,7 +117,7 @@ class Config:
         return found
 
     def check(self) -> None:
-        """Raise if the config would fail later."""
+        """Raise if the settings would fail later in the run."""
         self._check_numbers()
         if len({release.name for release in self.releases}) != len(self.releases):
             raise DippError("config", "must not give two releases one name", "give their groups different tags")
@@ -211,14 +211,14 @@ class Config:
         return self.protocol.seeds if release.seeds is None else release.seeds
 
     def release(self, name: str) -> Release:
-        """Return the release with this name."""
+        """Return the release with a name."""
         for release in self.releases:
             if release.name == name:
                 return release
         raise DippError("config", f"has no release {name}")
 
     def matching(self, patterns: str) -> list[Release]:
-        """Return the releases whose names match one of the patterns, which are separated by commas."""
+        """Return the releases whose names match one of several patterns, separated by commas."""
         found = set()
         for pattern in (part.strip() for part in patterns.split(",")):
             like = {release.name for release in self.releases if fnmatch.fnmatch(release.name, pattern)}

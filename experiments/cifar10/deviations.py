@@ -28,7 +28,7 @@ QUANTILES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 
 @dataclass(frozen=True, eq=False)
 class Observer:
-    """Reads the indices of an archive, as the decoder does, and notes the δ of every coordinate on the way."""
+    """A decoder's reader of indices that also notes the δ of every coordinate."""
 
     reader: IndexReader
     pixels: Pixels
@@ -36,14 +36,14 @@ class Observer:
     met: list[NDArray[np.float32]] = field(default_factory=list)
 
     def __call__(self, layout: StepLayout, x_hat: Array) -> Indices:
-        """The indices of a step."""
+        """Return the indices of a step, and note the δ of its coordinates."""
         clean = to_signal(self.pixels[:, layout.chunks.order].astype(np.float32))
         self.met.append(np.abs(clean - host(x_hat)) * np.float32(math.sqrt(layout.step.snr_gain)))
         return self.reader(layout, x_hat)
 
 
 def measure(source: Archive, denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
-    """Quantiles of δ over all steps, pictures and coordinates, and both divergences along the same chain."""
+    """Return quantiles of δ over all steps, pictures and coordinates, and both divergences along the same chain."""
     plan, geometry, count = source.release.plan, source.geometry(0), len(pixels)
     reader = IndexReader(source.batch(0, count), plan.chunk_counts(geometry))
     observer = Observer(reader, pixels.reshape(count, -1))

@@ -32,9 +32,9 @@ STYLES = {
 }
 DPI = 120
 CODED = ("diffc", "paper", "unclipped", "sharp")
-"""What the codec makes."""
+"""Methods that the codec codes."""
 DENOISED = ("#bdbdbd", "s", "Laplace noise, clamped, denoised")
-"""What anybody can make of the clamped pictures."""
+"""Denoised versions of the clamped noisy pictures, which anybody can compute."""
 PROBES = {
     "pixel": ("#d94801", "o", "one pixel, black or white"),
     "shade": ("#fdae6b", "s", "one pixel, by 16 levels"),
@@ -99,7 +99,7 @@ def panels(results: dict[str, Any], output: Path) -> None:
 
 
 def _legend(figure: Figure, drawn: Iterable[Axes]) -> None:
-    """One for all axes, below them; each name once."""
+    """Draw one legend below all axes, with each name once."""
     handles = {label: h for axes in drawn for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
 
@@ -112,7 +112,7 @@ def _certified(rows: list[Row]) -> dict[tuple[float, str], float]:
 
 
 def _accuracy(row: Row) -> tuple[float | None, float]:
-    """Mean and half the spread of the last epoch, on the output that is the headline."""
+    """Return the mean accuracy and half its spread in the last epoch, on the method's main output."""
     found = row["accuracy"].get(row["headline"])
     return (None, 0.0) if found is None else (found["last"], (found["spread"] or 0.0) / 2)
 
@@ -122,7 +122,7 @@ def _bits(row: Row) -> float | None:
 
 
 def _curve(axes: Axes, rows: list[Row], x: Callable[[Row], float | None], style: tuple[str, str, str]) -> None:
-    """Accuracy over x, in the order of ε; bars reach from the worst seed to the best, about."""
+    """Draw accuracy over x in the order of ε; bars reach about from the worst seed to the best."""
     points = [(x(row), *_accuracy(row)) for row in rows]
     drawn = [point for point in points if None not in point]
     colour, marker, label = style
@@ -170,7 +170,7 @@ def _trained(claim: dict[str, Any], method: str) -> list[dict[str, Any]]:
 
 
 def surface(results: dict[str, Any], output: Path) -> None:
-    """All releases of the codec: bits against PSNR and, where trained, accuracy; a line joins those of one ε."""
+    """Draw all releases of the codec: bits against PSNR and, if trained, accuracy; a line joins releases of one ε."""
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     quality, utility = figure.subplots(1, 2)
     small = {"textcoords": "offset points", "fontsize": 8}
@@ -204,7 +204,7 @@ def surface(results: dict[str, Any], output: Path) -> None:
 
 
 def deviations(results: dict[str, Any], output: Path) -> None:
-    """δ by ε, as the paper draws it: quartiles, median, whiskers at 5 and 95 %; and the ratio of the divergences."""
+    """Draw δ by ε as in the paper (quartiles, median, whiskers at 5 and 95 %), and the ratio of the divergences."""
     names = {"low": "whislo", "q1": "q1", "median": "med", "q3": "q3", "high": "whishi"}
     boxes = [
         {names[key]: value for key, value in found["quantiles"].items()}
@@ -224,7 +224,7 @@ def deviations(results: dict[str, Any], output: Path) -> None:
 
 
 def probes(results: dict[str, Any], output: Path) -> None:
-    """Left: how often the best guess is right, against the bound for a pixel; right: losses against the certificate."""
+    """Draw how often the best guess is right, beside the bound for a pixel; and losses beside the certificate."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     share, loss = figure.subplots(1, 2)
     found = sorted(results["probes"], key=lambda one: float(one["epsilon"]))
@@ -255,7 +255,7 @@ def probes(results: dict[str, Any], output: Path) -> None:
 
 
 def grid(config: Config, store: Store, output: Path) -> None:
-    """The first pictures: a column an ε, a row a method and what it gives a receiver; nothing, where there are none."""
+    """Draw the first pictures: a column for each ε, a row for each method and output. Missing pictures are left out."""
     cells: dict[str, dict[float, Pixels]] = {}
     for method in STYLES:
         label = f"{method} (no certificate)" if method == "diffc" else method
@@ -289,7 +289,7 @@ def _previews(store: Store, release: str, output: str) -> Pixels:
 
 
 def _sheet(pictures: Pixels) -> Pixels:
-    """Pictures in two lines; if their number is odd, the last place is white."""
+    """Return pictures in two lines; if their number is odd, the last square is white."""
     white = np.full_like(pictures[: len(pictures) % 2], 255)
     lines = np.split(np.concatenate([pictures, white]), 2)
     return np.concatenate([np.concatenate(list(line), axis=1) for line in lines])

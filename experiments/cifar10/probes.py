@@ -37,7 +37,7 @@ from experiments.cifar10.releases import Maker
 from experiments.cifar10.witness import Witness
 
 KINDS = {"pixel": 1, "shade": 1, "patch": 64, "picture": 1024}
-"""Pixels in which the candidates of each probe differ, at most."""
+"""Largest number of pixels in which the candidates of each probe differ."""
 SHADE, SIDE = 16, 8
 """Grey levels of `shade`, and the side of a patch."""
 QUANTILES = {"median": 0.5, "high": 0.95, "largest": 1.0}
@@ -63,7 +63,7 @@ def candidates(kind: str, pixels: Pixels, generator: np.random.Generator) -> tup
 
 
 def ratios(maker: Maker, plan: Plan, pair: tuple[Pixels, Pixels], second: Any, begin: int, seed: bytes) -> Any:
-    """ln P[file | first]/P[file | second] of real files of the first candidates, or of the second where it says so."""
+    """Return ln P[file | first]/P[file | second] for real files of first candidates, or of second ones if asked."""
     truth, found = np.where(second[:, None, None, None], pair[1], pair[0]), []
     chain = Chain(plan, maker.denoiser, seed, Geometry.of(truth.shape[1:]))
     size = batch_size(maker.device, chain.geometry)
@@ -77,7 +77,7 @@ def ratios(maker: Maker, plan: Plan, pair: tuple[Pixels, Pixels], second: Any, b
 
 
 def measure(maker: Maker, asked: Probes, epsilon: float) -> dict[str, Any]:
-    """Measure all probes at one ε."""
+    """Return the results of all probes at one ε."""
     seed = randomness.fresh_seed()
     point = maker.choose(asked.method, Budget.pure(epsilon), asked.bpp)
     pixels, generator = maker.pixels[: asked.images], np.random.default_rng(0)

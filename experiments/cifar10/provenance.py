@@ -11,7 +11,7 @@ from experiments.cifar10.methods import CLEAN, PRUNED, SLICING, Release
 
 
 def records(config: Config) -> dict[str, dict[str, str]]:
-    """By stage: the names of all records of a finished run, and a digest of what in the config each is made of."""
+    """Return the names of all records of a finished run by stage, with a digest of the settings of each."""
     of = {release.name: of_pictures(config, release) for release in config.releases}
     judge = [of_classifier(config, release) for release in config.releases if release.name == CLEAN]
     shown = config.shown("paper")
@@ -41,36 +41,36 @@ def records(config: Config) -> dict[str, dict[str, str]]:
 
 
 def codecs(release: Release) -> tuple[str, ...]:
-    """Ways in which what is not coded by the codec is stored: a bit a pixel as it is, all else by lossless codecs."""
+    """Return how pictures without the codec are stored: one bit per pixel as it is, all others by lossless codecs."""
     return (PACKED,) if release.method == "one-bit" else tuple(CODECS)
 
 
 def measured(release: Release) -> tuple[str, ...]:
-    """Reconstructions that are compared with the clean pictures: those in the same colours."""
+    """Return the reconstructions that are compared with the clean pictures: those that have the same colours."""
     if release.method in (CLEAN, SLICING, PRUNED):
         return ()
     return tuple(output for output in release.outputs if output != "sampled" or output in release.train)
 
 
 def of_pictures(config: Config, release: Release) -> str:
-    """A digest of all in the config that the pictures of a release depend on."""
+    """Return a digest of all settings on which the pictures of a release depend."""
     other = None if release.like is None else of_pictures(config, config.release(release.like))
     split = () if config.split == SPLITS[0] else (config.split,)
     return fingerprint(_given(release, "train", "clip", "seeds"), other, config.calls, *split)
 
 
 def of_classifier(config: Config, release: Release) -> str:
-    """A digest of all in the config that a classifier of a release depends on, but for its seed."""
+    """Return a digest of all settings on which a classifier of a release depends, except its seed."""
     cut = () if config.training is None else (config.training,)
     return fingerprint(of_pictures(config, release), _given(config.protocol, "seeds", "wave"), release.clip, *cut)
 
 
 def fingerprint(*parts: object) -> str:
-    """Eight digits that differ where something differs: a guard against mistakes, not against attacks."""
+    """Return eight hex digits of a digest. They guard against mistakes, not against attacks."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
 
 
 def _given(settings: Release | Protocol | Ancestral, *but: str) -> dict[str, object]:
-    """Settings that are not the default: those that may be added later do not change a digest of today."""
+    """Return the settings that differ from their defaults, so that a new setting changes no older digest."""
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     return {name: value for name, (value, default) in values.items() if name not in but and value != default}

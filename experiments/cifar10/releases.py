@@ -46,12 +46,12 @@ from experiments.cifar10.store import Store
 DELTA = 1e-5
 """δ at which (ε, δ) is stated."""
 DECODED = 64
-"""Pictures of an archive that are really decoded as soon as it is there, at most."""
+"""The most pictures of an archive that are decoded right after encoding, as a check."""
 
 
 @dataclass(frozen=True, eq=False)
 class Maker:
-    """Makes releases of pictures with a denoiser, which is loaded only if it is needed."""
+    """A maker of releases. It loads its denoiser when it first needs it."""
 
     config: Config
     store: Store
@@ -60,11 +60,11 @@ class Maker:
     calibration: Path | None
     device: str
     seeds: Mapping[str, bytes] = field(default_factory=dict)
-    """Public seeds of the releases that may be encoded, drawn before the pictures were read."""
+    """Public seeds of the releases to encode, drawn before the pictures were read."""
 
     @functools.cached_property
     def denoiser(self) -> Denoiser:
-        """The backbone."""
+        """The denoiser."""
         found = models.load(self.model, self.device)
         self.store.require("model", found.identity)
         return found
@@ -81,13 +81,13 @@ class Maker:
         return found
 
     def budget(self, release: Release) -> Budget | None:
-        """What binds a release of the codec: its ε; None where the preset has no certificate."""
+        """Return the budget of a release of the codec, which is its ε; None for a preset without a certificate."""
         certified = preset_of(release.method).certified
         return Budget.pure(release.epsilon) if certified and release.epsilon is not None else None
 
     @functools.cached_property
     def _table(self) -> tuple[ErrorTable, str]:
-        """The cost table, and its fingerprint."""
+        """Return the cost table and its fingerprint."""
         table = ErrorTable.of_model(self.model, self.calibration)
         factors = [(name, row.tolist()) for name, row in sorted(table.inflation.items())]
         sensed = [] if table.residuals is None else [table.residuals.digest]
@@ -107,12 +107,12 @@ class Maker:
         return make
 
     def choose(self, method: str, budget: Budget | None, bpp: float | None) -> Point:
-        """The plan of a preset within a budget and a rate."""
+        """Return the plan of a preset within a budget and a rate."""
         planner: Plans = self._planner(method, budget)
         return planner.choose(budget, bpp=bpp)
 
     def point(self, release: Release) -> Point:
-        """The plan of a release; one that is like another goes by the plan in the archive of that."""
+        """Return the plan of a release; a release that is like another takes the plan in the other's archive."""
         budget = self.budget(release)
         if release.like is None:
             return self.choose(release.method, budget, release.bpp)
@@ -176,7 +176,7 @@ class Maker:
 
     @staticmethod
     def _described(release: Release, point: Point) -> dict[str, Any]:
-        """What only steps along timesteps have, or only those of sensing."""
+        """Return the facts of a plan along timesteps, or of a plan of sensing."""
         steps = point.plan.steps
         if release.sensed:
             return {"code": point.plan.code.name, "period": point.plan.mask.period, "bound_by_rate": point.bound}
@@ -185,7 +185,7 @@ class Maker:
 
     @staticmethod
     def _wanted(release: Release) -> tuple[str, ...]:
-        """Reconstructions that are made with an archive; sampled ones only if they are trained on."""
+        """Return the reconstructions to make with an archive; sampled ones only if classifiers are trained on them."""
         return tuple(output for output in release.outputs if output != "sampled" or output in release.train)
 
     def _finished(self, release: Release, output: str, end: End) -> Pixels:
@@ -196,7 +196,7 @@ class Maker:
         return to_pixels(noisy) if output == "noisy" else self._denoised(noisy, t)
 
     def pictures(self, release: Release, output: str) -> Pixels:
-        """A reconstruction of all pictures of a release, from disk, or decoded from the archive there."""
+        """Return a reconstruction of all pictures of a release, from disk or decoded from its archive."""
         if release.method == CLEAN:
             self.store.write_pictures(release.name, output, self.pixels[: self.config.previews], "previews")
             return self.pixels
@@ -210,7 +210,7 @@ class Maker:
         return self.pictures(release, output)
 
     def _rival(self, release: Release, output: str) -> Pixels:
-        """Pictures of a rival. Each release has noise of its own; a fixed seed lets any machine make the same."""
+        """Return the pictures of a rival. Each release has its own fixed seed, so any machine makes the same."""
         assert release.epsilon is not None
         if release.method == LAPLACE and output == LAPLACE:
             generator = np.random.default_rng(list(release.name.encode()))
@@ -227,7 +227,7 @@ class Maker:
         return found
 
     def stored(self, release: Release, count: int) -> Pixels | None:
-        """What a rival, or no noise at all, gives to lossless codecs, for the first pictures; None: a bit a pixel."""
+        """Return what lossless codecs store of a release without the codec; None if it is one bit per pixel."""
         if release.method not in NOISES:
             return self.pictures(release, release.method)[:count]
         assert release.epsilon is not None
@@ -237,13 +237,13 @@ class Maker:
         return np.concatenate(whole) if whole else None
 
     def clean(self, release: Release) -> Pixels:
-        """The evaluation pictures without noise, as a classifier of this release takes them."""
+        """Return the evaluation pictures without noise, as a classifier of a release takes them."""
         shown = self._evaluated
         return self._slicing(release).planes(shown) if release.method in (SLICING, PRUNED) else shown
 
     @functools.cached_property
     def _evaluated(self) -> Pixels:
-        """One view for all classifiers: a wave keeps each object that it is given once."""
+        """Return the evaluation pictures as one view for all classifiers, because a wave keeps each object once."""
         return self.pixels[self.config.cut :]
 
     @staticmethod
@@ -272,7 +272,7 @@ class Maker:
         return np.concatenate(found), facts
 
     def _decode(self, release: Release) -> None:
-        """Make all reconstructions that are wanted, in one walk along the chain."""
+        """Return all wanted reconstructions, decoded in one pass along the chain."""
         made = {output: list[Pixels]() for output in self._wanted(release)}
         for end in Decoder(self.denoiser).ends(self._open(release), Decoding(max_work=math.inf)):
             for output, found in made.items():
@@ -286,7 +286,7 @@ class Maker:
         return to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
 
     def ancestral(self, release: Release, count: int) -> Pixels:
-        """The first pictures of a release, denoised by DDPM sampling through every timestep, as the paper does."""
+        """Return the first pictures of a release, denoised by DDPM sampling through every timestep, as in the paper."""
         found = self.store.pictures(self._key(release), "ancestral")
         if found is None or len(found) != count:
             first = self._first(self._open(release), count)
@@ -296,12 +296,12 @@ class Maker:
 
     @staticmethod
     def _first(source: Archive, count: int) -> Archive:
-        """An archive of the first pictures of another."""
+        """Return an archive of the first pictures of another archive."""
         last = min(count, len(source))
         return Archive.build(source.release, [source.geometry(number) for number in range(last)], source.batch(0, last))
 
     def require(self, release: Release, output: str) -> None:
-        """Raise if neither the pictures nor the archive of a release exist: better now than after a wave."""
+        """Raise if neither the pictures nor the archive of a release exist, before time is spent on a wave."""
         if release.coded and not self.store.has_pictures(self._key(release), output):
             self._require_archive(release)
 
@@ -322,12 +322,12 @@ class Maker:
         self.store.write_pictures(self._key(release), output, pixels)
 
     def _key(self, release: Release) -> str:
-        """The name of its pictures: those of another config are not taken for them."""
+        """Return the name under which the pictures of a release are kept; another config gives another name."""
         return f"{release.name}.{provenance.of_pictures(self.config, release)}"
 
 
 def rate(path: Path) -> dict[str, Any]:
-    """Bits of an archive from its bytes on disk; header, lengths and checksum are shared out evenly to the images."""
+    """Return bits per pixel of an archive on disk; images share header, lengths and checksum equally."""
     source, size = archives.open(path), path.stat().st_size
     overhead = 8 * size - source.payload_bits
     return {
@@ -340,7 +340,7 @@ def rate(path: Path) -> dict[str, Any]:
 
 
 def certificate(source: Archive) -> dict[str, Any] | None:
-    """Pure ε, ρ and the ε at `DELTA`, per pixel; None for a coding without."""
+    """Return pure ε, ρ and ε at `DELTA` per pixel; None for a coding without a certificate."""
     if not source.release.plan.coding.certified:
         return None
     found = source.certificate

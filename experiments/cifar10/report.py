@@ -1,4 +1,4 @@
-"""Everything that was measured, in one JSON; tables and figures are made from that JSON alone."""
+"""The report: everything that was measured, in one JSON file, from which tables and figures are made."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LDP_SLICING = {
 }
 OURS = "sharp"
 VALUES = (LAPLACE, "noise", "cube", "one-channel")
-"""Rivals that store noisy values, and not bits."""
+"""Rivals that store noisy values instead of bits."""
 RIVALS = (LAPLACE, *NOISES, SLICING, PRUNED)
 FORMER = {"sharp": "unclipped"}
-"""Methods of the first experiment that have another name today."""
+"""Former names of methods in the first experiment, with their names today."""
 
 Row = dict[str, Any]
 

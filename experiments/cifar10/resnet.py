@@ -17,7 +17,7 @@ CLASSES = 10
 
 
 class Block(nn.Module):
-    """Two convolutions and a shortcut; where the width doubles, the picture is halved."""
+    """Two convolutions and a shortcut; a block that doubles the width halves the picture."""
 
     def __init__(self, width: int, planes: int, copies: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class First(nn.Conv2d):
 
 
 class ResNet56(nn.Module):
-    """Nine blocks at each of three widths: 853,018 parameters a copy."""
+    """ResNet-56: nine blocks at each of three widths, 853,018 parameters per copy."""
 
     def __init__(self, blocks: int = 9, copies: int = 1) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ResNet56(nn.Module):
                 nn.init.kaiming_normal_(module.weight)
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """What is classified, copies × N × 64: the mean of the last block over the picture."""
+        """Return the features that are classified, copies × N × 64: the mean of the last block over the picture."""
         found: torch.Tensor = self.blocks(F.relu(self.norm(self.conv(x)))).mean(dim=(2, 3))
         return torch.unflatten(found, 1, (self.copies, -1)).transpose(0, 1)
 

@@ -39,21 +39,21 @@ from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence
 
 FACTORS = (0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 1.8, 2.5, 4.0)
-"""SNRs that are tried, over that of the noise."""
+"""SNRs at which the denoiser is tried, relative to the SNR of the noise."""
 TUNED = 256
-"""Pictures on which the best of them is chosen."""
+"""Number of pictures on which the best of these SNRs is chosen."""
 PART = 1000
-"""Pictures that are drawn at a time."""
+"""Number of pictures that are drawn at a time."""
 
 Signal = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Rival(ABC):
-    """A mechanism on each pixel by itself."""
+    """A mechanism that releases each pixel on its own."""
 
     epsilon: float
-    """Pure ε of a pixel."""
+    """Pure ε per pixel."""
     channels: int = 3
 
     name: ClassVar[str]
@@ -90,7 +90,7 @@ class Noise(Rival):
 
     @property
     def snr(self) -> float:
-        """1/(2b²) with b = 2C/ε."""
+        """Return 1/(2b²) with b = 2C/ε."""
         return (self.epsilon / (2 * self.channels)) ** 2 / 2
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
@@ -104,13 +104,13 @@ class Noise(Rival):
 
 
 class Cube(Rival):
-    """Noise on all channels of a pixel together, whose density falls with its largest value."""
+    """Noise on all channels of a pixel together, whose density falls with its largest component."""
 
     name = "cube"
 
     @property
     def snr(self) -> float:
-        """1/E[n²] = 3/E[r²] with r ~ Gamma(C + 1, 2/ε), and E[r²] = (C + 1)·(C + 2)·(2/ε)²."""
+        """Return 1/E[n²] = 3/E[r²] with r ~ Gamma(C + 1, 2/ε), and E[r²] = (C + 1)·(C + 2)·(2/ε)²."""
         return 3 * (self.epsilon / 2) ** 2 / ((self.channels + 1) * (self.channels + 2))
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
@@ -134,7 +134,7 @@ class OneChannel(Rival):
 
     @property
     def snr(self) -> float:
-        """SNR of the channel's noise, b = 2/ε, over C: 1/C of the values are C times as large."""
+        """Return the SNR of the channel's noise, b = 2/ε, over C, because 1/C of the values are C times as large."""
         return (self.epsilon / 2) ** 2 / 2 / self.channels
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
@@ -154,7 +154,7 @@ class OneBit(Rival):
 
     @property
     def snr(self) -> float:
-        """t²/C: values are ±C/t with probability 1/C."""
+        """Return t²/C, because values are ±C/t with probability 1/C."""
         return math.tanh(self.epsilon / 2) ** 2 / self.channels
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:

@@ -1,4 +1,4 @@
-"""A run, or a part of it: the pictures it is about, the stages it goes through, and a note of each."""
+"""A run of the experiment, or a part of it: the pictures, the stages, and a note of each stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from experiments.cifar10.store import Store
 
 
 def load(folder: Path, count: int, split: str = SPLITS[0]) -> tuple[Pixels, NDArray[np.int64]]:
-    """The first pictures and labels of a split of CIFAR-10, from the folder of its Python version."""
+    """Return the first pictures and labels of a split of CIFAR-10, from the folder of its Python version."""
     if not folder.is_dir():
         raise DippError("data", f"must be a folder, got {folder}", "give the folder of CIFAR-10's Python version")
     inner = folder / cifar.TEN.folder
@@ -90,7 +90,7 @@ def run(options: Options, *, command: str, say: Say) -> bool:
 
 
 def commit() -> str | None:
-    """The commit of the checkout, and whether files differ from it; None where git does not know."""
+    """Return the commit of the checkout, and whether files differ from it; None if git does not know."""
     folder = Path(__file__).parent
     try:
         found = subprocess.run(  # noqa: S603

@@ -33,35 +33,35 @@ BITS = 8
 GREY = 128.0
 BLOCK = 2
 LUMA = np.array([0.299, 0.587, 0.114])
-"""Y of R, G, B; Cb and Cr are (B − Y)/1.772 and (R − Y)/1.402 around mid-grey, as in JPEG files."""
+"""Luma Y of R, G and B. Cb and Cr are (B − Y)/1.772 and (R − Y)/1.402 around mid-grey, as in JPEG files."""
 WEIGHTS = np.array([4.0, 1.0, 1.0])
-"""w of Y, Cb and Cr."""
+"""Weights w of Y, Cb and Cr."""
 PART = 1000
-"""Pictures that are drawn at a time."""
+"""Number of pictures that are drawn at a time."""
 
 
 @dataclass(frozen=True)
 class Slicing:
-    """Randomised bit planes at a pure ε of a pixel."""
+    """Randomised bit planes with a pure ε per pixel."""
 
     epsilon: float
-    """What a pixel loses, at most."""
+    """The largest privacy loss of a pixel."""
     pruned: bool = False
-    """Whether block means are taken away first, as the authors do."""
+    """Whether block means are removed first, as the authors do."""
 
     @property
     def stated(self) -> float:
-        """The ε that the authors would state: see the module's text."""
+        """The ε that the authors would state; the module's docstring explains the difference."""
         return self.epsilon / BLOCK**2 if self.pruned else self.epsilon
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """ε of each bit: channels × bits, the highest bit first."""
+        """ε of each bit, channels × bits, the highest bit first."""
         roots = np.sqrt(WEIGHTS[:, None] * 2.0 ** np.arange(BITS)[::-1])
         return np.asarray(self.stated * roots / roots.sum(), np.float64)
 
     def planes(self, pixels: Pixels) -> Pixels:
-        """Y, Cb and Cr of pictures (N, H, W, 3), pruned if wanted: what is sliced. No noise, no privacy."""
+        """Return the planes Y, Cb and Cr of pictures (N, H, W, 3), pruned if wanted. They have no noise."""
         wide = pixels.astype(np.float64)
         luma = wide @ LUMA
         found = np.stack([luma, GREY + (wide[..., 2] - luma) / 1.772, GREY + (wide[..., 0] - luma) / 1.402], axis=-1)
@@ -72,7 +72,7 @@ class Slicing:
         return np.asarray(np.clip(np.rint(found), 0, 255), np.uint8)
 
     def privatise(self, pixels: Pixels, seed: str) -> Pixels:
-        """What is released; a named seed lets any machine draw the same."""
+        """Return the released pictures; a named seed lets any machine draw the same."""
         generator = np.random.default_rng(list(seed.encode()))
         flips = (1 / (1 + np.exp(self.shares))).astype(np.float32)
         found = []
@@ -83,7 +83,7 @@ class Slicing:
         return np.concatenate(found)
 
     def loss(self, first: Pixels, second: Pixels) -> float:
-        """The largest loss of any outcome between two pictures: the shares of all bits that differ."""
+        """Return the largest loss of any outcome between two pictures: the shares of all bits that differ, summed."""
         differ = self.planes(first[None]) ^ self.planes(second[None])
         return float((np.unpackbits(differ.reshape(-1, 3), axis=0).reshape(-1, BITS, 3) * self.shares.T).sum())
 

@@ -1,4 +1,4 @@
-"""The stages of a run, in order. What is on disk is not made again, so any of them can be stopped and run again.
+"""The stages of a run, in order. Results on disk are kept, so any stage can be stopped and run again.
 
 | stage | what it makes |
 |---|---|
@@ -35,13 +35,13 @@ from experiments.cifar10.store import MADE_WITH, Store
 from experiments.cifar10.training import Task, Wave, features
 
 CHECKPOINT_SECONDS = 120
-"""Time between checkpoints of a wave."""
+"""Seconds between checkpoints of a wave."""
 
 Say = Callable[[str], None]
 
 
 class UnfinishedError(Exception):
-    """There is work left."""
+    """A stage that ended with work left."""
 
     def __init__(self, why: str, how: str) -> None:
         """Keep the reason why work is left, and how to go on."""
@@ -50,7 +50,7 @@ class UnfinishedError(Exception):
 
 
 class Job(NamedTuple):
-    """A classifier that is to be trained."""
+    """A classifier to train."""
 
     release: Release
     output: str
@@ -78,28 +78,28 @@ class Run:
     maker: Maker
     labels: NDArray[np.int64]
     releases: list[Release]
-    """Those that this part is about."""
+    """The releases that this part of the run is about."""
     deadline: float
-    """When no more work is begun, in seconds of `time.monotonic`."""
+    """Time in seconds of `time.monotonic` after which no more work begins."""
     say: Say
 
     @property
     def config(self) -> Config:
-        """What is made."""
+        """The settings of the run."""
         return self.maker.config
 
     @property
     def store(self) -> Store:
-        """Where it goes."""
+        """The folder of the run."""
         return self.maker.store
 
     @functools.cached_property
     def _made_of(self) -> dict[str, str]:
-        """What each record is made of."""
+        """A digest of the settings on which each record depends."""
         return {name: made_of for names in provenance.records(self.config).values() for name, made_of in names.items()}
 
     def check(self) -> None:
-        """Refuse records of another config, or of two models: they would be reported as if they were of one."""
+        """Raise if there are records of another config, or of two models, because they must not be reported as one."""
         for name, made_of in self._made_of.items():
             record = self.store.record(name)
             if record is not None and record.get("made_of") != made_of:
@@ -114,7 +114,7 @@ class Run:
         self.store.write_record(name, {**record, "made_of": self._made_of[name]})
 
     def _begin(self) -> None:
-        """Ask before each piece of work whether there is time for it."""
+        """Raise `UnfinishedError` if no time is left for another piece of work."""
         if time.monotonic() >= self.deadline:
             raise UnfinishedError("out of time", "run it again to go on")
 
@@ -122,7 +122,7 @@ class Run:
         return not release.coded or self.store.record(f"encode.{release.name}") is not None
 
     def _require_encoded(self) -> None:
-        """At the end of a stage that left out what is not encoded: that is work, which has to wait."""
+        """Raise `UnfinishedError` if the stage left out releases that are not encoded yet."""
         if names := sorted(release.name for release in self.releases if not self._is_encoded(release)):
             raise UnfinishedError(f"not encoded yet: {', '.join(names)}", "run the stage encode, then this one")
 
@@ -195,7 +195,7 @@ class Run:
         return f"{job.name}.{provenance.of_classifier(self.config, job.release)}"
 
     def _train_wave(self, jobs: list[Job]) -> None:
-        """Train a wave to its end, if there is time, and write down what came of it."""
+        """Train a wave until it ends or time is up, and record the result."""
         device, protocol = self.maker.device, self.config.protocol
         sets = {(job.release.name, job.output): self.maker.pictures(job.release, job.output) for job in jobs}
         tasks = [Task(job.name, sets[job.release.name, job.output], job.seed, job.release.clip) for job in jobs]
@@ -234,7 +234,7 @@ class Run:
             self.store.delete_tensors("checkpoints", self._checkpoint(job))
 
     def _keep(self, jobs: list[Job], wave: Wave) -> None:
-        """Write checkpoints of all classifiers: a wave with some an epoch behind would go on as two."""
+        """Write checkpoints of all classifiers at the same epoch, because a wave cannot continue at two epochs."""
         names = [self._checkpoint(job) for job in jobs]
         self.store.write_tensors("checkpoints", dict(zip(names, wave.states(), strict=True)))
 
@@ -259,7 +259,7 @@ class Run:
         self._require_encoded()
 
     def _is_measured(self, name: str) -> bool:
-        """Whether there is nothing to add: a record without the Fréchet distance waits for the judge's weights."""
+        """Return whether a record is complete; without the Fréchet distance it waits for the weights of the judge."""
         record = self.store.record(name)
         return record is not None and ("frechet" in record or self._judge is None)
 
@@ -281,7 +281,7 @@ class Run:
 
     @functools.cached_property
     def _judge(self) -> Judge | None:
-        """None if its weights were left elsewhere: those of another classifier would measure something else."""
+        """Return the judge; None if its weights are missing, because another classifier would give other features."""
         weights = self.store.tensors("weights", self._judge_name)
         if weights is None and self.store.record(f"train.{CLEAN}.{self._judge_name}") is None:
             raise DippError(

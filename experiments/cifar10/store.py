@@ -29,13 +29,13 @@ from dipp.codec.pictures import Pixels
 from dipp.errors import DippError
 
 MADE_WITH = ("model", "calibration", "judge")
-"""What records name that they were made with: the denoiser, the cost table, the classifier to measure with."""
+"""Keys by which records name what they were made with: the denoiser, the cost table, the classifier that measures."""
 FOLDERS = ("archives", "records", "previews", "weights", "pictures", "checkpoints")
 
 
 @dataclass(frozen=True)
 class Store:
-    """The folder."""
+    """The folder of a run."""
 
     folder: Path
 
@@ -49,29 +49,29 @@ class Store:
             ) from None
 
     def archive(self, release: str) -> Path:
-        """Where the archive of a release is, or will be."""
+        """Return the path of the archive of a release."""
         return self.folder / "archives" / f"{release}.dipp"
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """What was measured under a name; None if it was not."""
+        """Return the record with a name; None if there is no such record."""
         path = self.folder / "records" / f"{name}.json"
         return _read(path) if path.exists() else None
 
     def write_record(self, name: str, content: dict[str, Any]) -> None:
-        """Keep what was measured."""
+        """Write a record."""
         with files.atomic(self.folder / "records" / f"{name}.json") as part:
             part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def records(self, prefix: str) -> list[dict[str, Any]]:
-        """All records whose names start so, in the order of their names."""
+        """Return all records whose names have a prefix, in the order of their names."""
         return [_read(path) for path in sorted((self.folder / "records").glob(f"{prefix}*.json"))]
 
     def made_with(self, what: str) -> list[str]:
-        """All that records name of one of `MADE_WITH`."""
+        """Return all values that records have for one of `MADE_WITH`."""
         return sorted({record[what] for record in self.records("") if what in record})
 
     def require(self, what: str, identity: str) -> None:
-        """Raise if records here were made with another one: they could not be compared."""
+        """Raise if records were made with another value of one of `MADE_WITH`, because they could not be compared."""
         if others := [other for other in self.made_with(what) if other != identity]:
             raise DippError(
                 what,
@@ -80,7 +80,7 @@ class Store:
             )
 
     def forget(self, release: str) -> None:
-        """Delete what was made of an earlier archive of a release, and is not told from what is made of another."""
+        """Delete files of an earlier archive of a release, which could be mistaken for those of the new archive."""
         for place in ("pictures", "previews"):
             for path in (self.folder / place).glob(f"{release}.*"):
                 path.unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class Store:
 
     @contextlib.contextmanager
     def alone(self, stage: str) -> Iterator[None]:
-        """One process at a time in a stage: two could release the same pictures twice, and keep half of each."""
+        """Allow one process at a time in a stage. Two could release the same pictures twice, and keep half of each."""
         with contextlib.ExitStack() as held:
             try:
                 lock = held.enter_context((self.folder / f".{stage}.lock").open("w"))
@@ -105,22 +105,22 @@ class Store:
             yield
 
     def pictures(self, release: str, output: str, folder: str = "pictures") -> Pixels | None:
-        """Reconstructions (N, H, W, C), or their previews; None if there are none."""
+        """Return reconstructions (N, H, W, C), or their previews; None if there are none."""
         path = self.folder / folder / f"{release}.{output}.npy"
         with _whole(path):
             return np.load(path, allow_pickle=False) if path.exists() else None
 
     def has_pictures(self, release: str, output: str) -> bool:
-        """Whether there are reconstructions."""
+        """Return whether there are reconstructions."""
         return (self.folder / "pictures" / f"{release}.{output}.npy").exists()
 
     def write_pictures(self, release: str, output: str, pixels: Pixels, folder: str = "pictures") -> None:
-        """Keep reconstructions."""
+        """Write reconstructions."""
         with files.atomic(self.folder / folder / f"{release}.{output}.npy") as part, part.open("wb") as file:
             np.save(file, pixels, allow_pickle=False)
 
     def tensors(self, folder: str, name: str) -> dict[str, Any] | None:
-        """Weights or a checkpoint; None if there are none."""
+        """Return weights or a checkpoint; None if there are none."""
         path = self.folder / folder / f"{name}.pt"
         if not path.exists():
             return None
@@ -129,7 +129,7 @@ class Store:
         return found
 
     def write_tensors(self, folder: str, contents: dict[str, dict[str, Any]]) -> None:
-        """Keep weights or checkpoints by their names: all are written before the first gets its name."""
+        """Write weights or checkpoints by their names. All are written before the first gets its name."""
         with contextlib.ExitStack() as begun:
             for name, content in contents.items():
                 torch.save(content, begun.enter_context(files.atomic(self.folder / folder / f"{name}.pt")))
@@ -147,7 +147,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """They are written whole, but may have been cut on their way from another machine."""
+    """Raise `DippError` if the file that is read here is cut, which can happen on its way from another machine."""
     try:
         yield
     except (ValueError, EOFError, RuntimeError, pickle.UnpicklingError):

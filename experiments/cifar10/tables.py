@@ -63,7 +63,7 @@ def gaps(found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def of_claims(found: Sequence[dict[str, Any]]) -> str:
-    """A line for each method at each ε, the most accurate first; and whether `sharp` is above all rivals."""
+    """Return a line for each method at each ε, the most accurate first, and whether `sharp` is above all rivals."""
     head = ["ε", "method", "bpp on disk", "accuracy, last epoch", "spread", "on clean pictures"]
     lines: list[list[str]] = []
     for claim in found:

@@ -1,4 +1,4 @@
-"""Many classifiers at once on one device, each with pictures, seed and random numbers of its own.
+"""Training of many classifiers at once on one device, each with pictures, seed and random numbers of its own.
 
 A ResNet-56 on batches of 128 small pictures fills a fraction of a GPU, and most of its time goes into launching small
 kernels. So the classifiers of a wave stand side by side in one network (`resnet`), whose step is compiled and captured
@@ -28,37 +28,37 @@ from experiments.cifar10.config import Protocol
 from experiments.cifar10.resnet import ResNet56
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-"""Means and deviations of CIFAR-10's channels."""
+"""Mean and deviation of each channel of CIFAR-10."""
 EVALUATED = 250
-"""Pictures of a batch of the evaluation, at most, for each classifier."""
+"""The most pictures in a batch of the evaluation, for each classifier."""
 WARM_UP = 3
-"""Steps before a capture, in which libraries choose their kernels."""
+"""Number of steps before a capture, in which libraries choose their kernels."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What one classifier is trained on."""
+    """The training of one classifier: its pictures, its seed and its options."""
 
     name: str
     pictures: Pixels
-    """Those that train, then those that evaluate: (N, H, W, C)."""
+    """Pictures (N, H, W, C): first those that train, then those that evaluate."""
     seed: int
     clip: bool
     """Whether gradients are clipped."""
 
 
 class Draws(NamedTuple):
-    """What is random about an epoch of a classifier: steps × batch each."""
+    """The random choices of an epoch of a classifier, each steps × batch."""
 
     picture: torch.Tensor
-    """Which of them."""
+    """Numbers of the pictures."""
     top: torch.Tensor
     left: torch.Tensor
     flip: torch.Tensor
 
     @classmethod
     def of(cls, seed: int, epoch: int, count: int, protocol: Protocol) -> Draws:
-        """A permutation of the pictures, cut into whole batches; a crop and a flip for each."""
+        """Return the choices of an epoch: a permutation of the pictures, and a crop and a flip for each."""
         generator = np.random.default_rng([seed, epoch])
         steps, batch = count // protocol.batch, protocol.batch
         order = generator.permutation(count)[: steps * batch]
@@ -73,7 +73,7 @@ class Draws(NamedTuple):
 
 
 def augmented(padded: torch.Tensor, which: torch.Tensor, draws: Draws, size: tuple[int, int]) -> torch.Tensor:
-    """Crops, some of them mirrored, of pictures of the sets `which`: classifiers × batch × (H, W, C)."""
+    """Return crops of pictures of the sets `which`, some of them mirrored: classifiers × batch × (H, W, C)."""
     height, width = (torch.arange(side, device=padded.device) for side in size)
     rows = draws.top[..., None] + height
     columns = draws.left[..., None] + torch.where(draws.flip[..., None], width.flip(0), width)
@@ -81,19 +81,19 @@ def augmented(padded: torch.Tensor, which: torch.Tensor, draws: Draws, size: tup
 
 
 def normalised(pictures: torch.Tensor) -> torch.Tensor:
-    """Pictures (…, H, W, C) of bytes as a network takes them: (…, C, H, W), channels last in memory."""
+    """Return pictures (…, H, W, C) of bytes as a network takes them: (…, C, H, W), channels last in memory."""
     mean, deviation = _statistics(pictures.device).unbind()
     return ((pictures / 255 - mean) / deviation).movedim(-1, -3)
 
 
 def side_by_side(pictures: torch.Tensor) -> torch.Tensor:
-    """Batches of several classifiers (M, N, C, H, W) as the network takes them: (N, M·C, H, W), channels last."""
+    """Return batches of several classifiers (M, N, C, H, W) as the network takes them: (N, M·C, H, W)."""
     return pictures.permute(1, 3, 4, 0, 2).flatten(3).movedim(-1, 1)
 
 
 @functools.cache
 def _statistics(device: torch.device) -> torch.Tensor:
-    """Mean and deviation, made once: nothing may be copied from the host within a graph."""
+    """Return mean and deviation on the device, made once, because a graph must copy nothing from the host."""
     return torch.tensor((MEAN, DEVIATION), device=device)
 
 
@@ -129,11 +129,11 @@ class Wave:
         self.batch = Draws(*(part[0].clone() for part in self.draws))
         self.epoch = 0
         self.curves: list[list[tuple[int, float]]] = [[] for _ in tasks]
-        """By classifier: epochs that are done, and the accuracy then."""
+        """Accuracies of each classifier, by the number of finished epochs."""
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def _sets(self, pictures: Sequence[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Which of the different sets of pictures each classifier has, and these, on the device."""
+        """Return the number of each classifier's set of pictures, and the different sets, on the device."""
         sets = {id(one): one for one in pictures}
         numbers = {key: number for number, key in enumerate(sets)}
         which = torch.tensor([numbers[id(one)] for one in pictures], device=self.device)
@@ -144,11 +144,11 @@ class Wave:
 
     @property
     def done(self) -> bool:
-        """Whether all epochs are."""
+        """Whether all epochs are finished."""
         return self.epoch == self.protocol.epochs
 
     def run_epoch(self) -> None:
-        """Train for an epoch, and evaluate after it if it is time to."""
+        """Train for an epoch, and evaluate if it is time to."""
         self.network.train()
         if self.device.type == "cuda" and self._graph is None:
             self._graph = self._captured()
@@ -192,16 +192,16 @@ class Wave:
         return torch.compile(loss) if self.device.type == "cuda" else loss
 
     def _clipping(self, gradients: Sequence[torch.Tensor]) -> torch.Tensor:
-        """By classifier: the factor that cuts the norm of its gradient, over all parameters, where it is clipped."""
+        """Return the factor by which the gradient of each classifier is cut to the largest norm, if it is clipped."""
         norms = torch.stack([self._parts(part).flatten(1).norm(dim=1) for part in gradients]).norm(dim=0)
         return torch.where(self.clip, (self.protocol.clip / (norms + 1e-6)).clamp(max=1), 1.0)
 
     def _parts(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor of the network by classifier."""
+        """Return a tensor of the network with one row for each classifier."""
         return torch.unflatten(tensor, 0, (len(self.tasks), -1))
 
     def _captured(self) -> torch.cuda.CUDAGraph:
-        """A step as a graph; the steps before the capture are undone."""
+        """Return a step as a CUDA graph, after undoing the steps that the capture needs."""
         torch.backends.cudnn.benchmark = True
         before = self.states()
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -218,7 +218,7 @@ class Wave:
 
     @torch.no_grad()
     def accuracies(self, pictures: Sequence[Pixels] | None = None) -> list[float]:
-        """Share of the evaluation pictures that each classifier gets right: of its own release, or of those given."""
+        """Return the share of evaluation pictures that each classifier gets right, of its own release or of others."""
         self.network.eval()
         which, shown = (self.which, self.sets[:, self.cut :]) if pictures is None else self._sets(pictures)
         labels = self.labels[self.cut :]
@@ -243,7 +243,7 @@ class Wave:
         ]
 
     def load(self, states: Sequence[dict[str, Any]]) -> None:
-        """Go on from states of one epoch. Tensors are filled and not replaced: a graph knows them by their place."""
+        """Continue from states of one epoch. Tensors are filled, not replaced: a graph knows their addresses."""
         epochs = {state["epoch"] for state in states}
         if len(states) != len(self.tasks) or len(epochs) != 1:
             raise DippError("states", "must have one state of each classifier, all of one epoch")
@@ -260,7 +260,7 @@ class Wave:
         return {key: self._parts(tensor)[number] if tensor.ndim else tensor for key, tensor in state.items()}
 
     def _momenta(self, number: int) -> dict[str, torch.Tensor]:
-        """Running averages of the gradients of a classifier, in place; zero at first."""
+        """Return the running averages of a classifier's gradients, in place; they begin at zero."""
         found = {}
         for key, parameter in self.network.named_parameters():
             state = self.optimiser.state[parameter]
@@ -278,7 +278,7 @@ def _half_precision(device: torch.device) -> contextlib.AbstractContextManager[A
 
 
 def _made(seeds: Sequence[int]) -> ResNet56:
-    """Networks side by side, each as its seed alone would have it."""
+    """Return networks side by side, each initialised by its seed as it would be alone."""
     whole = ResNet56(copies=len(seeds))
     for number, seed in enumerate(seeds):
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""What dipp is compared with, and nothing of dipp needs.
+"""Methods with which dipp is compared. Nothing of dipp needs them.
 
 | module | what it has |
 |---|---|

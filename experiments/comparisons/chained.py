@@ -1,4 +1,4 @@
-"""PrivUnitG in the place of words: dipp's questions, rounds and network, with one Gaussian answer about each block.
+"""PrivUnitG in place of words: dipp's questions, rounds and network, with one Gaussian answer about each block.
 
 Each block of coarse pixels is compared with its prediction as in dipp (`codec.questions`). In place of a word, a
 receiver gets one answer of PrivUnitG (`privunit`) about the difference, at the ε of the draw and with as many bits as

@@ -25,20 +25,20 @@ class Logistic(LocationChannel):
 
     @property
     def slope(self) -> float:
-        """π/√3."""
+        """Return π/√3."""
         return math.pi / math.sqrt(3)
 
     def quantile(self, probability: Floats) -> Floats:
-        """s·logit(p)."""
+        """Return s·logit(p)."""
         return np.asarray(special.logit(probability), np.float64) / self.slope
 
     def potential(self, z: Floats) -> Floats:
-        """2·ln cosh(z/2s)."""
+        """Return 2·ln cosh(z/2s)."""
         half = np.abs(z) * self.slope / 2
         return 2 * (half + np.log1p(np.exp(-2 * half)) - math.log(2))
 
     def kl(self, shift: Floats) -> Floats:
-        """δ·coth(δ/2) − 2 nats with δ = μ/s."""
+        """Return δ·coth(δ/2) − 2 nats with δ = μ/s."""
         half = np.abs(np.asarray(shift, np.float64)) * self.slope / 2
         small = half < 1e-3
         safe = np.where(small, 1.0, half)
@@ -62,7 +62,7 @@ class Huber(LocationChannel):
 
     @property
     def _tau(self) -> float:
-        """1 over the standard deviation of the law with density ∝ exp(−ρ_k)."""
+        """Return 1 over the standard deviation of the law with density ∝ exp(−ρ_k)."""
         k, (centre, tails) = self.k, _masses(self.k)
         edge = math.exp(-k * k / 2)
         second = centre - 2 * k * edge + 2 * edge * (k + 2 / k + 2 / k**3)
@@ -70,11 +70,11 @@ class Huber(LocationChannel):
 
     @property
     def slope(self) -> float:
-        """k/τ."""
+        """Return k/τ."""
         return self.k / self._tau
 
     def quantile(self, probability: Floats) -> Floats:
-        """A normal quantile in the centre, exponential ones in the tails."""
+        """Return a normal quantile in the centre, and exponential ones in the tails."""
         centre, tails = _masses(self.k)
         total = centre + tails
         side = np.sign(probability - 0.5)
@@ -86,11 +86,11 @@ class Huber(LocationChannel):
         return np.asarray(side * np.where(upper < tails / 2, outside, inside) * self._tau, np.float64)
 
     def potential(self, z: Floats) -> Floats:
-        """ρ_k(z/τ)."""
+        """Return ρ_k(z/τ)."""
         return np.asarray(special.huber(self.k, z / self._tau), np.float64)
 
     def kl(self, shift: Floats) -> Floats:
-        """E[ρ(Z + μ)] − E[ρ(Z)] nats, both in closed form (`_mean_potential`)."""
+        """Return E[ρ(Z + μ)] − E[ρ(Z)] nats, both in closed form (`_mean_potential`)."""
         return np.vectorize(self._kl_of_one)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
 
     def _kl_of_one(self, shift: float) -> float:
@@ -101,7 +101,7 @@ class Huber(LocationChannel):
 
 
 def _masses(k: float) -> tuple[float, float]:
-    """∫ exp(−ρ_k) over the centre |t| ≤ k, and over both tails together."""
+    """Return ∫ exp(−ρ_k) over the centre |t| ≤ k, and over both tails together."""
     centre = math.sqrt(2 * math.pi) * math.erf(k / math.sqrt(2))
     return centre, 2 * math.exp(-(k**2) / 2) / k
 
@@ -125,7 +125,7 @@ def _mean_potential(k: float, d: float) -> float:
 
 
 def _moments(low: float, high: float, middle: float, k: float, a: float, b: float, c: float) -> float:
-    """∫ (a + b·t + c·t²)·exp(−ρ_k(t)) dt over an interval inside one piece of ρ_k."""
+    """Return ∫ (a + b·t + c·t²)·exp(−ρ_k(t)) dt over an interval inside one piece of ρ_k."""
     if abs(middle) <= k:
         mass = math.sqrt(math.pi / 2) * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
         edge_low, edge_high = math.exp(-low * low / 2), math.exp(-high * high / 2)

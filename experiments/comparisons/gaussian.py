@@ -23,17 +23,17 @@ from dataclasses import dataclass
 from dipp.errors import DippError
 
 DIAMETER = 2.0
-"""Largest change of a channel."""
+"""Largest change of a channel, whose values are in [−1, 1]."""
 HALVINGS = 200
-"""Bisection steps: more than enough to reach neighbouring floats."""
+"""Number of bisection steps: more than enough to reach neighbouring floats."""
 
 
 @dataclass(frozen=True)
 class GaussianDiffusion:
-    """Noisy states down to a signal-to-noise ratio, released as they are; the unit is a pixel."""
+    """Gaussian diffusion whose noisy states are released down to a signal-to-noise ratio; the unit is a pixel."""
 
     snr: float
-    """SNR of the last state, less that of the common start, if the chain starts from common randomness."""
+    """SNR of the last state; if the chain starts from common randomness, less the SNR of the start."""
     channels: int = 3
 
     def __post_init__(self) -> None:
@@ -61,13 +61,13 @@ class GaussianDiffusion:
         return self.mu**2 / 2
 
     def delta(self, epsilon: float) -> float:
-        """Return the least δ that holds with ε."""
+        """Return the smallest δ that holds with ε."""
         if not 0 <= epsilon < math.inf:
             raise DippError("epsilon", f"must be finite and at least 0, got {epsilon}")
         return _delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Return the least ε ≥ 0 that holds with δ."""
+        """Return the smallest ε ≥ 0 that holds with δ."""
         if not 0 < delta < 1:
             raise DippError("delta", f"must be between 0 and 1, got {delta}")
         if _delta(self.mu, 0.0) <= delta:

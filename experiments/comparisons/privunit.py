@@ -1,4 +1,4 @@
-"""PrivUnitG [Asi, Feldman & Talwar, 2022]: one private Gaussian answer about a vector, the best of its kind.
+"""PrivUnitG [Asi, Feldman & Talwar, 2022]: a private Gaussian answer about a vector, with the least noise of its kind.
 
 A unit vector u in d dimensions is released as (α·u + V)/E[α]. V is Gaussian of variance 1/d, orthogonal to u. α is a
 Gaussian number of variance 1/d that is drawn above a threshold γ with probability p, and below it otherwise. Let q be
@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri
 Floats = NDArray[np.float64]
 
 TRIED = np.linspace(-2, 12, 1401)
-"""Thresholds γ in units of 1/√d."""
+"""Thresholds γ to try, in units of 1/√d."""
 
 
 class Law(NamedTuple):
@@ -39,7 +39,7 @@ class Law(NamedTuple):
 
 
 def law(epsilon: float) -> Law:
-    """Return the law of the largest mean, and so of the least noise, at ε."""
+    """Return the law with the largest mean, and so the least noise, at ε."""
     upper, lower = ndtr(-TRIED), ndtr(TRIED)
     above = 1 / (1 + lower / upper * math.exp(-epsilon))
     density = np.exp(-(TRIED**2) / 2) / math.sqrt(2 * math.pi)
@@ -74,5 +74,5 @@ def released(vectors: NDArray[Any], radius: float, epsilon: float, generator: np
 
 
 def variance(radius: float, epsilon: float) -> float:
-    """Return the variance of the noise of each coordinate, about: V has 1/d in each, which the scale multiplies."""
+    """Return about the variance of the noise of each coordinate: V has 1/d in each, which the scale multiplies."""
     return (radius / law(epsilon).mean) ** 2

@@ -26,15 +26,15 @@ from dipp.privacy import conversions
 from dipp.privacy.budget import Budget
 
 USUAL_DELTA = 1e-6
-"""δ at which a budget of ρ is converted to ε, to find its tier."""
+"""δ at which a budget of ρ is converted to ε, to find its sizes."""
 SHARP = Coding(Sign(period=3), Flat())
 THRIFTY = Coding(Sign(period=3), StepLimited(Fraction(2)))
-"""The channel of `SHARP` under the paper's code: twice the ε, and fewer bits."""
+"""`SHARP`'s channel under the paper's code: twice the ε, and fewer bits."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RivalledPlanner(Planner):
-    """A planner that takes the plan of another one wherever that has fewer bits to the same final timestep."""
+    """A planner that takes another planner's plan if that has fewer bits to the same final timestep."""
 
     rival: Planner
 
@@ -56,7 +56,7 @@ class RivalledPlanner(Planner):
 
 @dataclass(frozen=True)
 class UnclippedPreset(SteppedPreset):
-    """Plans along timesteps whose sizes depend on ε."""
+    """Plans along timesteps, with sizes that depend on ε."""
 
     tiers: Mapping[float, Sizes] = field(default_factory=dict, hash=False)
     """The sizes from an ε on, in ascending order, in the place of `sizes`. The larger ε, the more a step may saturate
@@ -69,7 +69,7 @@ class UnclippedPreset(SteppedPreset):
         return (self.sizes, *self.tiers.values())
 
     def sizes_for(self, budget: Budget | None) -> Sizes:
-        """Return the sizes for the ε of a budget, with or without δ: so a larger δ never costs quality."""
+        """Return the sizes for the ε of a budget. δ does not enter, so that a larger δ never costs quality."""
         epsilon = budget.epsilon if budget else 0.0
         if budget and budget.rho is not None:
             epsilon = conversions.epsilon_of_zcdp(budget.rho, USUAL_DELTA)
@@ -78,7 +78,7 @@ class UnclippedPreset(SteppedPreset):
     def planner(
         self, denoiser: Denoiser, table: ErrorTable, budget: Budget | None, geometry: Geometry | None = None
     ) -> Planner:
-        """Return the planner for a budget, with the rival's if the table has its coded chains."""
+        """Return the planner for a budget; it includes the rival's plans if the table has the rival's coded chains."""
         sized = SteppedPreset(self.name, self.summary, self.coding, self.sizes_for(budget), self.chains)
         own = cast("Planner", sized.planner(denoiser, table, budget, geometry))
         # A table without the coded chains of the rival would flatter it.
@@ -88,7 +88,7 @@ class UnclippedPreset(SteppedPreset):
 
 
 def rivalled(own: Planner, rival: Planner) -> RivalledPlanner:
-    """Return a planner that also takes the plans of a rival."""
+    """Return a planner that also considers the plans of a rival."""
     return RivalledPlanner(**{one.name: getattr(own, one.name) for one in fields(own)}, rival=rival)
 
 

@@ -1,4 +1,4 @@
-"""Rivals that answer about each unit of a picture with the same pure ε as dipp, and what a network makes of that.
+"""Rivals that answer about each unit of a picture with the same pure ε as dipp, and a network for the answers.
 
 | rival | what is released of each unit | certificate |
 |---|---|---|
@@ -27,24 +27,24 @@ from dipp.models.evidence import Evidence
 from experiments.comparisons import privunit
 
 PARTS = (1, 2, 4)
-"""Coarse pixels along a side of a unit that PrivUnitG may answer about."""
+"""Numbers of coarse pixels along a side of a unit that PrivUnitG may answer about."""
 RADII = (0.5, 0.9, 1.0)
-"""Quantiles of the norms of units that they may be shortened to."""
+"""Quantiles of the norms of units, to which units may be shortened."""
 PART = 1000
-"""Pictures that the network sees at a time, at most."""
+"""The most pictures that the network takes at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What was released of pictures: noisy coarse pixels."""
+    """Released answers about pictures: noisy coarse pixels."""
 
     state: torch.Tensor
-    """(N, C, h, w)."""
+    """Noisy coarse pixels (N, C, h, w)."""
     snr: float
     """1 over the power of the noise."""
     unit: Unit
     parts: int
-    """Coarse pixels along a side of a unit."""
+    """Number of coarse pixels along a side of a unit."""
     sides: tuple[int, int]
     """Height and width of the pictures."""
 
@@ -67,18 +67,18 @@ class Answers:
         return self._interpolated(factor * self.state)
 
     def shrunk(self) -> Pixels:
-        """Return pictures without a network: shrunk by the share of the noise, and interpolated."""
+        """Return pictures without a network: coarse pixels shrunk by `share`, and interpolated."""
         return shown(self.on_pixels(self.share))
 
     def squares(self) -> Pixels:
-        """Return pictures without a network: each coarse pixel as it is."""
+        """Return pictures without a network: each coarse pixel as a square."""
         cuts = self._cuts(self.parts)
         rows, columns = (np.diff(cut) for cut in cuts)
         wide = np.repeat(np.repeat(self.state.numpy(), rows, axis=2), columns, axis=3)
         return shown(torch.from_numpy(wide))
 
     def denoised(self, denoiser: Denoiser, factor: float) -> Pixels:
-        """Return what the network makes of them if it is told `factor` times their SNR."""
+        """Return the network's prediction if it is told `factor` times the SNR of the answers."""
         found = []
         for part in torch.split(self.state, PART):
             predicted = denoiser.predict(Evidence(part.to(denoiser.device), factor * self.snr))
@@ -124,7 +124,7 @@ def priv_unit(
 
 
 def radii(pixels: Pixels, unit: Unit, parts: int) -> list[float]:
-    """Return the norms that units may be shortened to: `RADII` of those of some pictures."""
+    """Return norms to which units may be shortened: the quantiles `RADII` of the norms of some pictures."""
     norms = np.linalg.norm(coarse(pixels, unit, parts)[0], axis=1)
     return [float(one) for one in np.quantile(norms, RADII)]
 

@@ -52,14 +52,14 @@ from experiments.people.store import Store
 EPSILONS = (0.5, 1.0, 2.0, 3.0, 4.0)
 TIMES = 50
 MADE = 20_000
-"""Encodings of made pictures, all together."""
+"""Number of encodings of made pictures, all together."""
 COPIES = 5
-"""Releases of each picture of the gallery from which a parrot learns."""
+"""Number of releases of each gallery picture from which a parrot learns."""
 ALARM = 5e-9
 
 
 def stage(faces: Faces, store: Store) -> None:
-    """Record every ε that is asked for and not recorded yet."""
+    """Record every requested ε that is not recorded yet."""
     for epsilon in EPSILONS:
         if store.wanted(f"claims.{epsilon:g}"):
             began = time.process_time()
@@ -67,7 +67,7 @@ def stage(faces: Faces, store: Store) -> None:
 
 
 def claimed(epsilon: float, faces: Faces) -> dict[str, Any]:
-    """Return what attackers reach at a claimed ε."""
+    """Return the success of each attacker at a claimed ε."""
     gallery, owners = faces.gallery
     probes, who = faces.probes
     codec = Method("picture", 0, epsilon).codec(gallery)
@@ -94,7 +94,7 @@ def _known(codec: Codec, faces: Faces) -> dict[str, Any]:
 
 
 def _made(codec: Codec, size: tuple[int, ...]) -> dict[str, Any]:
-    """Attack pictures that are made for it: one for each public word, which shows just that word."""
+    """Attack pictures that are made for the attack: one for each public word, which shows only that word."""
     assert codec.denoiser.books is not None
     words = codec.denoiser.books.book(RAW, codec.plan.steps[0].index_bits).words.reshape(-1, BLOCK, BLOCK, 3)
     down, across = (np.diff(units.Picture().divisions(side, BLOCK)) for side in size)
@@ -131,7 +131,7 @@ def _other(
 
 
 def _regions(epsilon: float, faces: Faces) -> list[dict[str, Any]]:
-    """Attack boxes of faces in one fixed surrounding, which is known to everybody."""
+    """Attack boxes of faces in one surrounding that everybody knows."""
     (base,) = boxed(Method("redacted"), faces.pictures[0, :1], faces.pictures[0, :1])
     plan, geometry = plan_of_regions(region(base[None]), epsilon), Geometry.of(base.shape)
     chain = Chain.of_pictures(plan, denoiser(), randomness.fresh_seed(), geometry, base)
@@ -153,7 +153,7 @@ def _regions(epsilon: float, faces: Faces) -> list[dict[str, Any]]:
 
 
 def _pasted(pictures: Pixels, base: Pixels) -> Pixels:
-    """Return the box of each picture in a surrounding."""
+    """Return the box of each picture, pasted into a surrounding."""
     top, bottom, left, right = BOXES[base.shape[:2]]
     found = np.repeat(base[None], len(pictures), axis=0)
     found[:, top:bottom, left:right] = pictures[:, top:bottom, left:right]
@@ -161,7 +161,7 @@ def _pasted(pictures: Pixels, base: Pixels) -> Pixels:
 
 
 def _asked(chain: Chain, pictures: Pixels, times: int) -> Indices:
-    """Return the indices of all pictures, then again, as often as is said."""
+    """Return the indices of all pictures, encoded `times` times."""
     rows = []
     for time_of in range(times):
         numbers = range(time_of * len(pictures), (time_of + 1) * len(pictures))
@@ -170,7 +170,7 @@ def _asked(chain: Chain, pictures: Pixels, times: int) -> Indices:
 
 
 def _shown(chain: Chain, released: Indices) -> tuple[Pixels, Integers]:
-    """Return the different pictures that indices of a chain lead to, and which of them each row shows."""
+    """Return the different pictures that rows of indices decode to, and the number of the picture of each row."""
     rows, which = np.unique(released, axis=0, return_inverse=True)
     counts, steps, found = chain.plan.chunk_counts(chain.geometry), len(chain.plan.steps), []
     for row in rows:
@@ -180,7 +180,7 @@ def _shown(chain: Chain, released: Indices) -> tuple[Pixels, Integers]:
 
 
 def _decoded(codec: Codec, archive: Archive) -> tuple[Pixels, Integers]:
-    """Return the different pictures of an archive of pictures of one size, and which of them each file shows."""
+    """Return the different pictures of an archive of pictures of one size, and the number of each file's picture."""
     rows, which = np.unique(archive.batch(0, len(archive)), axis=0, return_inverse=True)
     geometry = archive.release.geometry(*archive.runs[0, 1:].tolist())
     grey = np.repeat(archive.grey[:1], len(rows))
@@ -189,13 +189,13 @@ def _decoded(codec: Codec, archive: Archive) -> tuple[Pixels, Integers]:
 
 
 def _likelihood(codec: Codec, pictures: Pixels, times: int) -> tuple[Floats, Archive]:
-    """Return the log-likelihood of each picture for files of all pictures in turn, some times each; and the files."""
+    """Return the log-likelihood of each picture for repeated files of all pictures, and the files."""
     archive = codec.encode([*pictures] * times, odometer=False)
     return log_likelihoods(archive, codec.denoiser, pictures), archive
 
 
 def _row(probes: str, attacker: str, scores: Floats, people: Integers, epsilon: float) -> dict[str, Any]:
-    """Return an attacker's success, its bound, and the probability of that success if the bound holds."""
+    """Return an attacker's success, its bound, and the probability of such a success if the bound holds."""
     found, count = recognition(scores, people), scores.shape[1]
     named = [1, 5] if count > 5 else [1]
     right = [int((np.array(found.right) < m).sum()) for m in named]
@@ -213,7 +213,7 @@ def _row(probes: str, attacker: str, scores: Floats, people: Integers, epsilon: 
 
 
 def _interval(right: NDArray[np.bool_], people: Integers) -> list[float]:
-    """Return a 95 % interval of top-1 over other people: a bootstrap of all guesses about a person together."""
+    """Return a 95 % interval of top-1 over other people; the bootstrap keeps all guesses about a person together."""
     of_person = np.array([right[people == person].mean() for person in np.unique(people)])
     drawn = np.random.default_rng(0).integers(len(of_person), size=(2000, len(of_person)))
     return [round(float(one), 4) for one in np.quantile(of_person[drawn].mean(axis=1), (0.025, 0.975))]

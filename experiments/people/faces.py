@@ -1,4 +1,4 @@
-"""The pictures: ten of each person, in a folder for each, all of one size.
+"""The pictures of people: ten of each person, in a folder for each person, all of the same size.
 
 | set | pictures |
 |---|---|
@@ -29,9 +29,9 @@ BOXES: dict[tuple[int, ...], tuple[int, int, int, int]] = {
     (HEIGHT, WIDTH): (14, 110, 10, 82),
     (250, 250): (60, 200, 65, 185),
 }
-"""Top, bottom, left and right of the face, by height and width: the same in all pictures, so that it tells nothing."""
+"""Top, bottom, left and right of the face, by height and width of the picture. Equal boxes tell nothing."""
 GALLERY = 5
-"""Pictures of each person that an attacker has; the others are probes."""
+"""Number of pictures of each person that an attacker has; the others are probes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Faces:
     """Pictures of people, by person and number."""
 
     pictures: Pixels
-    """People × 10 × H × W × 3."""
+    """Pictures, people × 10 × H × W × 3."""
 
     @property
     def people(self) -> int:
@@ -64,7 +64,7 @@ class Faces:
 
 
 def load(place: Path) -> Faces:
-    """Read a folder or the sheet."""
+    """Return the faces in a folder or on the sheet."""
     rows = _of_folder(place) if place.is_dir() else _of_sheet(place)
     if rows.shape[2:4] not in BOXES:
         raise DippError("faces", f"must have 92×112 or 250×250 pixels, got {rows.shape[3]}×{rows.shape[2]}")

@@ -1,4 +1,4 @@
-"""Stage `report`: all records in one file, tables for the document, and the plot. No picture of a person is in them."""
+"""Stage `report`: all records in one file, tables for the document, and the plot. None shows a picture of a person."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OTHER = "#d94801"
 KINDS = ("naive", "parrot", "restoring", "likelihood")
 """Kinds of attackers, by the first word of their names."""
 REGION = ("region, known", "region, other")
-"""Probes of the claims about regions."""
+"""Names of the probes in claims about regions."""
 LINE, LETTER = 3.2, 0.19
-"""Height of a line and width of a letter in the plot of methods, in its units: names do not cover each other."""
+"""Height of a line and width of a letter in the plot of methods, in its units, so that names do not overlap."""
 ATTACKED = [
     *("top-1: likelihood, known", "strongest, other", "bound"),
     *("top-5: likelihood, known", "strongest, other", "bound"),
@@ -74,7 +74,7 @@ def _percent(value: float | None) -> str:
 
 
 def _claims(records: list[dict[str, Any]]) -> str:
-    """Return a row for each ε: the likelihood on known pictures, the strongest on others, and made pictures."""
+    """Return a row for each ε: the likelihood on known pictures, the best attacker on others, and made pictures."""
     rows = []
     for record in sorted(records, key=lambda one: one["epsilon"]):
         (made,) = _of(record, "made")
@@ -84,13 +84,13 @@ def _claims(records: list[dict[str, Any]]) -> str:
 
 
 def _regions(records: list[dict[str, Any]]) -> str:
-    """Return a row for each ε of a region: the likelihood on known pictures, and the strongest on others."""
+    """Return a row for each ε of a region: the likelihood on known pictures, and the strongest attacker on others."""
     every = sorted(records, key=lambda one: one["epsilon"])
     return _table(["ε", *ATTACKED], [[f"{one['epsilon']:g}", *_attacked(one, *REGION)] for one in every])
 
 
 def _attacked(record: dict[str, Any], known: str, others: str) -> list[str]:
-    """Return what attackers reach on known and on other pictures, and the bound: of one name, then of five."""
+    """Return the success of attackers on known and on other pictures, and the bound: for one name, then for five."""
     (likelihood,), cells = _of(record, known), []
     for number, top in enumerate(("top-1", "top-5")):
         best = max(_of(record, others), key=lambda row: row[top])
@@ -101,7 +101,7 @@ def _attacked(record: dict[str, Any], known: str, others: str) -> list[str]:
 
 
 def _of(record: dict[str, Any], probes: str) -> list[dict[str, Any]]:
-    """Return the rows of a claim about some probes."""
+    """Return the rows of a claim about probes of some kinds."""
     return [row for row in record["rows"] if row["probes"] == probes]
 
 
@@ -125,7 +125,7 @@ def _name(record: dict[str, Any]) -> str:
 
 
 def _faces(records: list[dict[str, Any]]) -> str:
-    """Return who is recognised: top-1 of the strongest attacker of each kind."""
+    """Return the table of who is recognised: top-1 of the strongest attacker of each kind."""
     rows = []
     for one in _sorted(records):
         attackers = one["attackers"]
@@ -143,7 +143,7 @@ def _faces(records: list[dict[str, Any]]) -> str:
 
 
 def _remains(records: list[dict[str, Any]]) -> str:
-    """Return what remains of the pictures, beside top-1 of the strongest attacker."""
+    """Return the table of what remains of the pictures, beside top-1 of the strongest attacker."""
     rows = []
     for one in _sorted(records):
         landmarks, glasses = one["landmarks"], one.get("glasses")
@@ -170,7 +170,7 @@ def _sorted(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _best(attackers: dict[str, dict[str, Any]], kind: str) -> str:
-    """Return top-1 of the strongest attacker of a kind, and which it is."""
+    """Return top-1 of the strongest attacker of a kind, and its name."""
     own = {name.removeprefix(kind).strip(): one["top-1"] for name, one in attackers.items() if name.startswith(kind)}
     if not own:
         return ""
@@ -200,7 +200,7 @@ def _guesses(records: list[dict[str, Any]]) -> str:
 
 
 def _draw(found: dict[str, list[dict[str, Any]]], output: Path) -> None:
-    """Draw claims against bounds, and what is recognised against what remains."""
+    """Draw claims against bounds, and recognition against what remains of the pictures."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.4), layout="constrained")

@@ -1,4 +1,4 @@
-"""Glasses: who wears them, labelled by hand, and a recogniser that has learnt from pictures of other people."""
+"""Glasses: labels by hand of who wears them, and a recogniser that learns from pictures of other people."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ WORN = {
 }
 """Numbers of the pictures with glasses, by person of ORL."""
 STRIP = (64, 32)
-"""Width and height of the eyes' strip."""
+"""Width and height of the strip around the eyes."""
 LEFT, RIGHT = np.array([16.0, 12.0]), np.array([48.0, 12.0])
-"""Where the eyes are in the strip."""
+"""Positions of the eyes in the strip."""
 RIDGE = 1.0
 
 Labels = NDArray[np.bool_]
 
 
 def labels(faces: Faces) -> tuple[Labels, Labels] | None:
-    """Return whether pictures of the gallery, and of the probes, show glasses; None for pictures without labels."""
+    """Return whether each picture of the gallery and of the probes shows glasses; None for pictures without labels."""
     if faces.pictures.shape[:4] != (PEOPLE - LEFT_OUT, EACH, HEIGHT, WIDTH):
         return None
     rows = np.array([[n in WORN.get(who, ()) for n in EVERY] for who in range(LEFT_OUT + 1, PEOPLE + 1)])
@@ -84,7 +84,7 @@ def _halved(values: Floats) -> Floats:
 
 
 def _scores(learnt: Floats, worn: Labels, asked: Floats) -> Floats:
-    """Return what ridge regression, to which both answers count alike, says: above 0 for glasses."""
+    """Return the scores of a ridge regression in which both answers weigh the same: above 0 for glasses."""
     mean = learnt.mean(axis=0)
     rows, target = learnt - mean, np.where(worn, 1.0, -1.0)
     weights = np.sqrt(np.where(worn, 0.5 / worn.mean(), 0.5 / (1 - worn.mean())))

@@ -1,4 +1,4 @@
-"""Stage `guesses`: how often a released picture tells a pixel's colour, or a cell's content, from another one's."""
+"""Stage `guesses`: how often a released picture tells the colour of a pixel, or a cell, from another's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDES = (1, 8, 16, 32)
 
 
 def stage(faces: Faces, store: Store) -> None:
-    """Record every method that is asked for and not recorded yet."""
+    """Record every requested method that is not recorded yet."""
     for method in METHODS:
         if store.wanted(f"guesses.{method.name}"):
             began = time.process_time()
@@ -35,7 +35,7 @@ def stage(faces: Faces, store: Store) -> None:
 
 
 def _asked(method: Method, faces: Faces) -> dict[str, Any]:
-    """Return the shares of right guesses about pixels and cells, picture by picture, and about whole faces."""
+    """Return the shares of right guesses about pixels, cells and whole faces."""
     rows = []
     for path in PICTURES:
         original = pictures.read(path)

@@ -1,4 +1,4 @@
-"""The best attacker on questions: who knows the candidates and the public words, and computes what a file says of each.
+"""The best attacker on questions: it knows the candidates and the public words, and computes likelihoods.
 
 A file of questions (`core.steps.Question`) has one index for each block, and `core.closest` states the law of an index:
 the heavy weight if it is among the m nearest to the block's content, the light one otherwise. All else is public. So
@@ -56,7 +56,7 @@ def of_rows(chain: Chain, rows: Indices, candidates: NDArray[np.uint8]) -> Float
 
 
 def _of_file(chain: Chain, indices: Indices, candidates: NDArray[np.uint8]) -> Floats:
-    """Return ln P[indices | candidate] for each candidate: along the one transcript that the indices lead to."""
+    """Return ln P[indices | candidate] for each candidate, along the one transcript that the indices lead to."""
     coded = chain.denoiser.coded(candidates).reshape(len(candidates), -1)
     selector = Selector(chain.plan, chain.seed, coded, "cpu")
     counts, total = chain.plan.chunk_counts(chain.geometry), np.zeros(len(candidates))

@@ -1,4 +1,4 @@
-"""Lines of known letters, and a reader who knows their typeface and where each letter stands."""
+"""Lines of known letters, and a reader who knows their typeface and the position of each letter."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Line(NamedTuple):
 
     text: str
     height: int
-    """Height of its capitals, in pixels."""
+    """Height of the capitals, in pixels."""
     pixels: Pixels
-    """(H, W, 3)."""
+    """The picture (H, W, 3)."""
     boxes: tuple[tuple[int, int, int, int], ...]
     """Left, top, right and bottom of each letter's cell."""
 
@@ -39,12 +39,12 @@ def line(text: str, height: int, ground: tuple[int, int, int] = PAPER) -> Line:
 
 
 def random_text(count: int, rng: np.random.Generator) -> str:
-    """Return letters and digits that no dictionary helps to read."""
+    """Return random letters and digits, which no dictionary helps to read."""
     return "".join(rng.choice(list(ALPHABET), count))
 
 
 def matched(drawn: Line, released: Pixels, alphabet: str = ALPHABET) -> str:
-    """Return what somebody reads who knows the typeface, the alphabet and the place of each letter."""
+    """Return the text that a reader reads who knows the typeface, the alphabet and the position of each letter."""
     templates = np.stack([_normalised(_cell(character, drawn.height)) for character in alphabet])
     picture = Image.fromarray(released)
     return "".join(alphabet[int(np.argmax(templates @ _normalised(picture.crop(box))))] for box in drawn.boxes)

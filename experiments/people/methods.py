@@ -1,4 +1,4 @@
-"""Ways to protect pictures of people, each with its parameters and, where it has one, the ε of its unit.
+"""Ways to protect pictures of people, each with its parameters and, if it has one, the ε of its unit.
 
 | family | what is released | parameter |
 |---|---|---|
@@ -49,7 +49,7 @@ from experiments.people.faces import BOXES
 SNRS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SCALES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 TUNED = 20
-"""Clean pictures of the gallery on which rivals find their best settings."""
+"""Number of clean gallery pictures on which rivals choose their best settings."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Method:
 
     family: str
     size: int = 0
-    """σ, or the side of a square or cell; 0 if there is none."""
+    """σ, or the side of a square or cell; 0 if the method has none."""
     epsilon: float | None = None
-    """ε of its unit; None without one."""
+    """ε of the unit; None without a certificate."""
 
     @property
     def name(self) -> str:
@@ -71,13 +71,13 @@ class Method:
         )
 
     def released(self, pictures: Pixels, tuning: Pixels) -> tuple[Pixels, Archive | None]:
-        """Return what a receiver sees, and the archive where there is one; `tuning` are public pictures."""
+        """Return the pictures that a receiver sees, and the archive, if there is one; `tuning` are public pictures."""
         if codec := self.codec(tuning):
             return encoded(codec, pictures)
         return PLAIN[self.family](self, pictures, tuning), None
 
     def codec(self, tuning: Pixels) -> Codec | None:
-        """Return the codec of what dipp encodes; None for other methods."""
+        """Return the codec of a method of dipp; None for other methods."""
         units: dict[str, int | str] = {"pixel": "pixel", "cells": self.size, "picture": "picture"}
         if self.family == "one shot":
             return one_shot(self, tuning)
@@ -114,7 +114,7 @@ METHODS = (
 
 
 def encoded(codec: Codec, pictures: Pixels) -> tuple[Pixels, Archive]:
-    """Return the expected pictures of an archive, and the archive: as decoding it does, but in one go."""
+    """Return the decoded pictures of an archive and the archive itself, without decoding it again."""
     seen: list[Pixels] = []
     archive = codec.encode(pictures, odometer=False, ends=lambda end: seen.append(end.pictures()))
     return np.concatenate(seen), archive
@@ -139,12 +139,12 @@ def blurred(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 
 
 def pixelated(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
-    """Return means of squares, as large as the picture."""
+    """Return means of squares, enlarged to the size of the picture."""
     return _shown(_enlarged(_means(pictures, method.size), pictures))
 
 
 def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
-    """Return pictures with a black box on the face, or with the box painted from its surroundings."""
+    """Return pictures whose face is in a black box, or in a box painted from its surroundings."""
     top, bottom, left, right = BOXES[pictures.shape[1:3]]
     unknown = np.zeros(pictures.shape[1:3], bool)
     unknown[top:bottom, left:right] = True
@@ -155,7 +155,7 @@ def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 
 
 def answered(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
-    """Return pictures whose box was painted from its surroundings, and then asked with an ε of its own."""
+    """Return pictures whose box was painted from its surroundings and then asked with an ε of its own."""
     plan = plan_of_regions(region(pictures), method.epsilon or 0.0)
     bases = boxed(Method("redacted"), pictures, pictures)
     pairs = zip(bases, pictures, strict=True)
@@ -164,12 +164,12 @@ def answered(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
 
 
 def noisy(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
-    """Return DP-Pix: a cell moves its mean by at most 2 on each channel, and grey pictures have one."""
+    """Return DP-Pix: a cell can move its mean by at most 2 on each channel, and grey pictures have one channel."""
     return _shown(_enlarged(_noisy(method, pictures), pictures))
 
 
 def denoised(method: Method, pictures: Pixels, tuning: Pixels) -> Pixels:
-    """Return DP-Pix after the network, at the SNR that is best on public pictures."""
+    """Return DP-Pix denoised by the network, at the SNR that is best on public pictures."""
 
     def shown(means: Floats, like: Pixels, snr: float) -> Pixels:
         signal = torch.from_numpy(means.transpose(0, 3, 1, 2).astype(np.float32).copy())
@@ -185,7 +185,7 @@ def denoised(method: Method, pictures: Pixels, tuning: Pixels) -> Pixels:
 
 
 def one_shot(method: Method, tuning: Pixels) -> Codec:
-    """Return the codec of one draw a cell among white signs, with what is best on public pictures."""
+    """Return the codec with one draw per cell among white signs, with the settings that are best on public pictures."""
     epsilon, public = method.epsilon or 0.0, tuning[:TUNED]
     recipe = candidates_of(epsilon, signs=True)
 
@@ -210,7 +210,7 @@ PLAIN: dict[str, Callable[[Method, Pixels, Pixels], Pixels]] = {
 
 
 def quality(released: Pixels, originals: Pixels) -> float:
-    """Return the mean PSNR in dB, at most 99 a picture."""
+    """Return the mean PSNR in dB; each picture counts at most 99."""
     errors = np.square(released.astype(float) - originals).reshape(len(originals), -1).mean(axis=1)
     return float(np.mean(10 * np.log10(255**2 / errors.clip(1e-5))).clip(max=99))
 
@@ -247,7 +247,7 @@ def _scale(method: Method, channels: int) -> float:
 
 
 def _enlarged(coarse: Floats, like: Pixels) -> Floats:
-    """Return a coarse signal in squares, cut to the size of pictures."""
+    """Return a coarse signal enlarged in squares, cut to the size of pictures."""
     height, width = like.shape[1:3]
     side = -(-height // coarse.shape[1])
     side = next(

@@ -1,4 +1,4 @@
-"""Stage `text`: the share of characters that are read, by height of the letters, method and ε."""
+"""Stage `text`: the share of characters that are read, by height of letters, method and ε."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.people.store import Store
 
 HEIGHTS = (8, 12, 16, 24, 32, 48, 80)
 LINES = {8: (12, 4), 12: (12, 4), 16: (12, 4), 24: (12, 3), 32: (12, 2), 48: (6, 3), 80: (6, 2)}
-"""Characters of a line and number of lines, by height."""
+"""Number of characters per line and number of lines, by height."""
 METHODS = (
     Method("clean"),
     *(Method("cells", side, epsilon) for side in (8, 16, 32) for epsilon in (4.0, 8.0, 16.0)),
@@ -27,7 +27,7 @@ METHODS = (
 
 
 def stage(store: Store) -> None:
-    """Record every method that is asked for and not recorded yet."""
+    """Record every requested method that is not recorded yet."""
     for method in METHODS:
         if store.wanted(f"text.{method.name}"):
             began = time.process_time()
@@ -37,7 +37,7 @@ def stage(store: Store) -> None:
 
 
 def lines(height: int) -> list[Line]:
-    """Return the lines of a height, the same in every run."""
+    """Return the lines of one height, the same in every run."""
     rng = np.random.default_rng(height)
     letters, count = LINES[height]
     return [line(random_text(letters, rng), height) for _ in range(count)]

@@ -24,19 +24,19 @@ from experiments.people.restoring import Restorer
 from experiments.people.store import Store
 
 DESCRIBED = 50
-"""Pictures that dlib's network describes, of the gallery and of the probes: the first of each person, at least one."""
+"""Number of pictures that dlib's network describes, of the gallery and of the probes: the first of each person."""
 RESTORED = (
     *(Method("blur", sigma) for sigma in (8, 16)),
     *(Method(family, 16, 8.0) for family in ("cells", "DP-Pix", "one shot")),
     Method("pixelate", 16),
 )
-"""Methods that restoring attackers are tried on: they take as long as all others together."""
+"""Methods on which restoring attackers are tried; they take as long as all others together."""
 SAMPLES = 2000
-"""Bootstrap samples of the people, for intervals."""
+"""Number of bootstrap samples of the people, for intervals."""
 
 
 def stage(faces: Faces, store: Store) -> None:
-    """Record every method that is asked for and not recorded yet."""
+    """Record every requested method that is not recorded yet."""
     for method in METHODS:
         if store.wanted(f"faces.{method.name}"):
             began = time.process_time()
@@ -44,7 +44,7 @@ def stage(faces: Faces, store: Store) -> None:
 
 
 def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
-    """Return everything about a method."""
+    """Return everything that is measured of a method."""
     gallery, owners = faces.gallery
     probes, _ = faces.probes
     protected, _ = _released(method, "gallery", gallery, gallery, store)
@@ -90,7 +90,7 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
 def _released(
     method: Method, what: str, pictures: Pixels, public: Pixels, store: Store
 ) -> tuple[Pixels, Archive | None]:
-    """Return what was released, from the store if it was released before."""
+    """Return the released pictures, from the store if they were released before."""
     name = f"{method.name}.{what}"
     kept = store.pictures(name)
     if kept is not None:
@@ -111,26 +111,26 @@ def _likelihoods(method: Method, shown: Pixels, archive: Archive | None, gallery
 
 @functools.lru_cache(maxsize=1)
 def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
-    """Return what dlib says of the clean gallery and of the clean probes."""
+    """Return dlib's descriptions of the clean gallery and of the clean probes."""
     gallery, probes = faces.gallery[0], faces.probes[0]
     return _seen(gallery), [descriptors.face(one, describe=False) for one in probes]
 
 
 def _seen(pictures: Pixels) -> list[Face]:
-    """Return the faces that dlib finds in pictures, with descriptions for the first pictures of each person."""
+    """Return the faces that dlib finds in pictures, with descriptions of the first pictures of each person."""
     each = _each(len(pictures) // GALLERY)
     return [descriptors.face(one, describe=number % GALLERY < each) for number, one in enumerate(pictures)]
 
 
 def _each(people: int) -> int:
-    """Return how many pictures of each person are described."""
+    """Return the number of pictures of each person that are described."""
     return max(1, min(GALLERY, DESCRIBED // people))
 
 
 def _glasses(
     faces: Faces, described: list[Face], galleries: dict[str, tuple[Pixels, list[Face]]], shown: Pixels
 ) -> dict[str, float] | None:
-    """Return how often glasses are told, by what was learnt from; None for pictures without labels."""
+    """Return how often glasses are recognised, by what was learnt from; None for pictures without labels."""
     labels = glasses.labels(faces)
     if labels is None:
         return None
@@ -171,7 +171,7 @@ def _result(scores: Floats, who: Integers) -> dict[str, Any]:
 
 
 def _bound(method: Method, people: int) -> dict[str, float] | None:
-    """Return what the certificate allows, where it is about the whole picture."""
+    """Return the bound of the certificate, if that is about the whole picture."""
     if method.family != Picture.kind or method.epsilon is None:
         return None
     return {f"top-{named}": round(bounds.recognised(method.epsilon, people, named), 4) for named in (1, 5)}

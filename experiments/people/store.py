@@ -1,4 +1,4 @@
-"""The folder of a run: records as JSON, and pictures that need not be made again. Only records may be published."""
+"""The folder of a run: records as JSON, and pictures to keep for a later stage. Only records may be published."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from dipp.format.archive import Archive
 
 @dataclass(frozen=True)
 class Store:
-    """The folder, and what its records say of where they come from."""
+    """The folder, and the facts about their origin that its records state."""
 
     folder: Path
     command: str
     commit: str | None
     only: str = "*"
-    """Patterns of the names of records that are made, with commas between them."""
+    """Patterns of the names of records to make, separated by commas."""
 
     def __post_init__(self) -> None:
         for name in ("records", "pictures"):
@@ -41,12 +41,12 @@ class Store:
         return found
 
     def wanted(self, name: str) -> bool:
-        """Return whether a record is to be made: it is asked for and not there."""
+        """Return whether a record is requested and missing."""
         asked = any(fnmatch.fnmatch(name, pattern.strip()) for pattern in self.only.split(","))
         return asked and self.record(name) is None
 
     def write(self, name: str, content: dict[str, Any], began: float) -> None:
-        """Keep a record with command, commit, device, and the seconds of this process's CPU since `began`."""
+        """Write a record with command, commit, device, and the CPU seconds of this process since `began`."""
         facts = {"command": self.command, "commit": self.commit, "device": _device()}
         facts["CPU seconds"] = round(time.process_time() - began, 1)  # type: ignore[assignment]
         with files.atomic(self.folder / "records" / f"{name}.json") as part:
@@ -54,7 +54,7 @@ class Store:
         print(name, {key: value for key, value in content.items() if isinstance(value, float | int | str)}, flush=True)
 
     def pictures(self, name: str) -> Pixels | None:
-        """Return pictures that were made; None if there are none."""
+        """Return the kept pictures with a name; None if there are none."""
         path = self.folder / "pictures" / f"{name}.npy"
         return np.load(path, allow_pickle=False) if path.exists() else None
 
@@ -64,7 +64,7 @@ class Store:
             np.save(file, pictures, allow_pickle=False)
 
     def archive(self, name: str) -> Archive | None:
-        """Return an archive that was made; None if there is none."""
+        """Return the kept archive with a name; None if there is none."""
         path = self.folder / "pictures" / f"{name}.dipp"
         return archives.open(path) if path.exists() else None
 
@@ -74,7 +74,7 @@ class Store:
 
 
 def commit() -> str | None:
-    """Return what COMMIT says in the environment, or the commit of the checkout; None where git does not know."""
+    """Return the environment variable COMMIT, or the commit of the checkout; None if git does not know it."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     return os.environ.get("COMMIT") or found.stdout.strip() or None
