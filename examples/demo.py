@@ -1,4 +1,4 @@
-"""The demo: two pictures, and what dipp leaves to see of them, by what is protected.
+"""The demo: two pictures, and what remains visible of them at several kinds of protection.
 
     python examples/demo.py [-o demo]
 
@@ -33,7 +33,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to protect a picture: keywords of `dipp.encode`, and the command that does the same."""
+    """A way to protect a picture: keywords of `dipp.encode`, and the command with the same options."""
 
     name: str
     options: dict[str, Any]
@@ -86,7 +86,7 @@ def sheet(rows: list[list[Image.Image]]) -> Image.Image:
 
 
 def main() -> None:
-    """Encode, decode, redact, draw."""
+    """Encode, decode, redact and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("demo"))
     output = parser.parse_args().output

@@ -19,18 +19,18 @@ Floats = NDArray[np.float64]
 EPSILON = 1.0
 EPOCHS = 30
 SHAPE = (4, 4, 3)
-"""Small pictures are told apart as well as large ones, and sooner."""
+"""Shape of the pictures. Small ones are told apart as well as large ones, and faster."""
 _generator = np.random.default_rng()
 
 
 def noise(picture: Picture) -> Floats:
-    """The picture with Laplace noise for a change of one pixel."""
+    """Return the picture with Laplace noise for a change of one pixel."""
     scale = 255 * picture.shape[2] / EPSILON
     return picture + _generator.laplace(0, scale, picture.shape)
 
 
 def blurred(picture: Picture) -> Floats:
-    """BROKEN. The mean over 3 × 3 pixels, with noise for how far one pixel can move one mean: it moves nine of them."""
+    """BROKEN. Return means over 3 × 3 pixels with too little noise: one pixel moves nine means."""
     padded = np.pad(picture.astype(np.float64), ((1, 1), (1, 1), (0, 0)), mode="edge")
     height, width, channels = picture.shape
     mean = sum(padded[i : i + height, j : j + width] for i in range(3) for j in range(3)) / 9
@@ -38,7 +38,7 @@ def blurred(picture: Picture) -> Floats:
 
 
 def every_epoch(picture: Picture) -> list[Floats]:
-    """BROKEN. What a training loop sees that adds noise when it loads a picture, in each of its epochs."""
+    """BROKEN. Return what a training loop sees that adds new noise to a picture in each epoch."""
     return [noise(picture) for _ in range(EPOCHS)]
 
 

@@ -26,7 +26,7 @@ settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need a CUDA device are skipped where there is none."""
+    """Skip tests that need a CUDA device if there is none."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked:
         import torch
@@ -47,7 +47,7 @@ def _odometers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Pa
 
 @pytest.fixture(autouse=True)
 def odometer(monkeypatch: pytest.MonkeyPatch, _odometers: Iterator[Path]) -> Path:
-    """An odometer of the test's own, for it and the processes that it starts: nobody's home is touched."""
+    """Return an odometer for this test and the processes that it starts, outside the user's home."""
     place = next(_odometers)
     monkeypatch.setenv("DIPP_ODOMETER", str(place))
     return place
@@ -55,7 +55,7 @@ def odometer(monkeypatch: pytest.MonkeyPatch, _odometers: Iterator[Path]) -> Pat
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """The command `dipp`, in this process: its exit code, and what it and its workers say."""
+    """Run the command `dipp` in this process, and return its exit code and its two streams."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["dipp", *map(str, arguments)])
@@ -72,7 +72,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """PyTorch on one thread: tiny networks gain nothing from more, and repeat themselves to the bit."""
+    """Run PyTorch on one thread: tiny networks gain nothing from more, and repeat to the bit."""
     import numba
     import torch
 
@@ -85,7 +85,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[None]:
-    """Commands cost next to nothing: they are tested, and not the kernels."""
+    """Make presets and calibrations cheap for tests of commands."""
     from helpers.quick import quick_commands
 
     with quick_commands():
@@ -94,7 +94,7 @@ def quick() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six pictures that nobody changes."""
+    """Return the folder of six pictures, which no test may change."""
     from helpers.datasets import smooth_pictures
 
     return smooth_pictures(tmp_path_factory.mktemp("pictures"))
@@ -102,7 +102,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
-    """A tiny denoiser that nobody changes, calibrated by the command."""
+    """Return the folder of a tiny denoiser, calibrated by the command; no test may change it."""
     from helpers.datasets import calibrate, save_model
     from helpers.quick import quick_commands
 
@@ -114,7 +114,7 @@ def model(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def light_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny denoiser that nobody changes, and that other processes load soon."""
+    """Return the folder of a tiny denoiser that other processes load quickly; no test may change it."""
     from helpers.datasets import save_light_model
 
     return save_light_model(tmp_path_factory.mktemp("light"))

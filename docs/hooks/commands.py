@@ -12,7 +12,7 @@ MARK = "<!-- commands -->"
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Put the commands in the place of the mark."""
+    """Replace the mark by the reference of the commands."""
     if MARK not in markdown:
         return markdown
     group: Any = typer.main.get_command(app)
@@ -20,7 +20,7 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 
 def _section(name: str, command: Any) -> str:
-    """What a command does, its arguments and its options."""
+    """Return what a command does, its arguments and its options."""
     rows = ["| | |", "|---|---|"]
     for one in command.params:
         help_text = _cell(getattr(one, "help", None) or "")
@@ -37,7 +37,7 @@ def _cell(text: str) -> str:
 
 
 def _default(option: Any) -> str:
-    """Return the default of an option, if that says something."""
+    """Return the default of an option; empty if it says nothing."""
     if option.required:
         return " *Required.*"
     if isinstance(option.show_default, str):

@@ -1,4 +1,4 @@
-"""Notebooks as pages: their text, their code, and what the code gave when they were last run.
+"""Notebooks as pages: their text, their code, and the outputs of the last run.
 
 A notebook is JSON, and a page is Markdown: nothing else is needed to turn one into the other. Pictures become files of
 the site. The notebook itself stays there to be downloaded.
@@ -32,12 +32,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Let links to notebooks, as they are in the repository, lead to their pages."""
+    """Lead links to notebooks, as they are in the repository, to their pages."""
     return LINK.sub(r"\1.md)", markdown)
 
 
 def page(notebook: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]]) -> str:
-    """The Markdown of a notebook; its pictures are added to the list, by name."""
+    """Return the Markdown of a notebook, and add its pictures to the list by name."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -52,7 +52,7 @@ def page(notebook: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]])
 
 
 def _output(output: dict[str, Any], stem: str, pictures: list[tuple[str, bytes]]) -> str:
-    """What a cell gave: a picture, HTML, or text; what goes to the error stream is left out."""
+    """Return the output of a cell: a picture, HTML or text. What goes to the error stream is left out."""
     if output.get("name") == "stderr":
         return ""
     data = output.get("data", {"text/plain": output.get("text", "")})

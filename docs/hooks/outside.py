@@ -20,7 +20,7 @@ from mkdocs.structure.files import File, Files
 LINK = re.compile(r"\]\((\.\./[^)\s#]*)(#[^)\s]*)?\)")
 PICTURES = (".png", ".jpg", ".svg")
 PLAY = "<!-- play -->"
-"""Where pages link to the page that runs in the browser, if `make page` has built it."""
+"""Address of the page that runs in the browser; pages link to it if `make page` has built it."""
 BUTTON = '<p class="play"><a class="md-button md-button--primary" href="play/index.html">Try it in this browser</a></p>'
 ROOT = Path(__file__).parents[2]
 log = logging.getLogger("mkdocs.hooks.outside")
@@ -59,7 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Let links lead to the copies in the site."""
+    """Lead links to the copies in the site."""
     here = page.file.src_uri
 
     def replaced(link: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Run the notebooks of docs/notebooks from their first cell to their last, and keep what the cells give.
+"""Run the notebooks of docs/notebooks from the first cell to the last, and write the outputs into them.
 
     python docs/hooks/run_notebooks.py            # all of them, in a folder that vanishes
 
@@ -31,7 +31,7 @@ COMMAND = re.compile(r"^!(dipp .*)$", flags=re.M)
 
 
 def command(line: str) -> None:
-    """Run a line of the command line, in this process."""
+    """Run a line of the command line in this process."""
     from dipp.cli.main import main
 
     before, sys.argv = sys.argv, shlex.split(line)
@@ -45,7 +45,7 @@ def command(line: str) -> None:
 
 
 def outputs(cells: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """What each code cell of a notebook gives, as a notebook keeps it; all of them share their names."""
+    """Return the outputs of each code cell of a notebook, in the notebook's format; the cells share their names."""
     names: dict[str, Any] = {"__name__": "notebook", "_dipp": command}
     for number, cell in enumerate((cell for cell in cells if cell["cell_type"] == "code"), 1):
         code = ast.parse(COMMAND.sub(lambda found: f"_dipp({found[1]!r})", "".join(cell["source"])))
@@ -65,7 +65,7 @@ def outputs(cells: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def data(value: Any) -> dict[str, Any]:
-    """A value as notebooks show it: a picture, HTML if it has some, and text."""
+    """Return a value as notebooks show it: a picture, HTML if it has some, and text."""
     if isinstance(value, Image.Image):
         stream = io.BytesIO()
         value.save(stream, "PNG", optimize=True)
@@ -75,7 +75,7 @@ def data(value: Any) -> dict[str, Any]:
 
 
 def run(path: Path) -> None:
-    """Run a notebook in the current folder, and write down what its cells give."""
+    """Run a notebook in the current folder, and write the outputs into it."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for number, (cell, given) in enumerate(zip(cells, outputs(notebook["cells"]), strict=True), 1):
@@ -84,7 +84,7 @@ def run(path: Path) -> None:
 
 
 def main() -> None:
-    """Run those that are named, or all."""
+    """Run the named notebooks, by default all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("notebook", nargs="*", type=Path, default=sorted(FOLDER.glob("*.ipynb")))
     for path in parser.parse_args().notebook:

@@ -1,4 +1,4 @@
-"""Make the corpus of broken archives: for each reason to refuse one, the shortest file that fuzzing met.
+"""Make the corpus of broken archives: the shortest file that fuzzing found for each reason to refuse one.
 
 PYTHONPATH=src:tests python tests/corpus/make_corpus.py tests/corpus/archives.json [FILES]
 """
@@ -17,11 +17,11 @@ from dipp.errors import DippError
 
 FILES = 60_000
 LONGEST = 400
-"""Longer files are left out: the corpus is read by people, too."""
+"""Largest kept file in bytes, because people read the corpus, too."""
 
 
 def main(path: Path, files: int) -> None:
-    """Read broken archives and write the shortest of each reason, in hex digits."""
+    """Read broken archives, and write the shortest of each reason in hex digits."""
     rng, samples = random.Random("corpus"), list(map(Sample.of, seeds()))
     shortest: dict[str, bytes] = {}
     for _ in range(files):

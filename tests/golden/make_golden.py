@@ -1,4 +1,4 @@
-"""Make the golden files: archives of made-up indices, and real encodings with what they decode to.
+"""Make the golden files: archives of made-up indices, and real encodings with their decoded pictures.
 
     PYTHONPATH=src:tests python tests/golden/make_golden.py tests/golden
 

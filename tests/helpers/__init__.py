@@ -1,1 +1,1 @@
-"""What several files of tests use."""
+"""Helpers that several files of tests share."""

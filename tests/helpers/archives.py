@@ -1,4 +1,4 @@
-"""Plans and archives of made-up indices: for the tests of the file format, which need no denoiser."""
+"""Plans and archives of made-up indices, for tests of the file format, which need no denoiser."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SIZES = (1024, 800, 640, 512, 400, 320, 250, 180, 128)
 
 
 def rounded_down(value: float, bits: int = 16) -> float:
-    """The value with only the first bits of its 32-bit float."""
+    """Return a value with only the first bits of its 32-bit float."""
     pattern = int.from_bytes(struct.pack(">f", value)) >> 32 - bits << 32 - bits
     return float(struct.unpack(">f", pattern.to_bytes(4))[0])
 
 
 def nine_steps(coding: Coding, gain_bits: int = 16) -> Plan:
-    """A plan as a schedule makes them for CIFAR-sized images."""
+    """Return a plan as a schedule makes them for pictures of 32×32."""
     units = 0 if coding.code.fixed_length else 70
     rows = zip(TIMES, TIMES[1:], GAINS, SIZES, strict=False)
     return Plan(
@@ -70,12 +70,12 @@ def release(
 
 
 def of_latents(plan: Plan, prompt: str = "") -> Release:
-    """A release of pictures whose latents were coded: one of 4 channels for 8×8 pixels, an even number a side."""
+    """Return a release of latents: 4 channels for each 8×8 pixels, with an even number of latents along a side."""
     return dataclasses.replace(release(plan, table="0f" * 32), latents=Latents(8, 4, 2), prompt=prompt)
 
 
 Shape = tuple[int, int, int]
-"""Height, width, channels."""
+"""Height, width and channels."""
 
 
 def geometries(shapes: Sequence[Shape]) -> list[Geometry]:
@@ -84,12 +84,12 @@ def geometries(shapes: Sequence[Shape]) -> list[Geometry]:
 
 
 def counts(plan: Plan, shape: Shape) -> tuple[int, ...]:
-    """Return the chunks of each step of an image."""
+    """Return the number of chunks of each step of an image."""
     return plan.chunk_counts(Geometry(*shape))
 
 
 def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int]]:
-    """Indices that look random, the same on every machine; small ones are common, as in a zeta code."""
+    """Return indices that look random and are the same on every machine; small ones are common, as in a zeta code."""
     images = []
     for image, shape in enumerate(shapes):
         widths = [step.index_bits for step, n in zip(plan.steps, counts(plan, shape), strict=True) for _ in range(n)]
@@ -99,29 +99,29 @@ def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int
 
 
 def archived(plan: Plan, shapes: Sequence[Shape], indices: Any, delta: float | None = None) -> Archive:
-    """An archive of given indices; without images, of three channels."""
+    """Return an archive of given indices; an archive without images has three channels."""
     return Archive.build(release(plan, shapes[0][2] if shapes else 3, delta), geometries(shapes), indices)
 
 
 def build(
     plan: Plan, shapes: Sequence[Shape], salt: int = 0, separate: bool = False, delta: float | None = None
 ) -> Archive:
-    """An archive of made-up indices."""
+    """Return an archive of made-up indices."""
     plan = dataclasses.replace(plan, separate=separate)
     return archived(plan, shapes, made_up(plan, shapes, salt), delta)
 
 
 def header_of(archive: Archive) -> Header:
-    """The front of its file, read again."""
+    """Return the header of an archive, read from its file."""
     front = Header(archive.release, archive.runs, None)
     return dataclasses.replace(front, claim=archive.release.claim(front.smallest))
 
 
 def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
-    """What the header of such images states."""
+    """Return the certificate that the header of such images states."""
     return release(plan, channels).claim(of_pixels(pixels, channels))
 
 
 def sealed(data: bytes) -> bytes:
-    """The bytes with the right checksum in place of their last four."""
+    """Return the bytes with the right checksum in place of their last four."""
     return data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")

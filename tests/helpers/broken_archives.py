@@ -1,4 +1,4 @@
-"""Broken archives, and costly ones: in a module that processes of their own can import.
+"""Broken and costly archives, in a module that child processes can import.
 
 Files are made from small archives by flipped bits, edited bytes, cuts, insertions, splices and oversized numbers. Most
 get their checksum right again, so that the damage reaches the parser; some get a consistent header, too, certificate
@@ -61,16 +61,16 @@ from helpers.questions import PLANS
 from helpers.sensing import sensing_plan
 
 TRACED = 16
-"""The memory of every sixteenth file is traced, which is slow."""
+"""The memory of every sixteenth file is traced; tracing is slow."""
 REWRITTEN = 4
-"""Every fourth archive that could be decoded is written again."""
+"""Every fourth decoded archive is written again."""
 ADDRESS_SPACE = 1 << 30
-"""More than this on top of the libraries ends in a MemoryError, whether it is used or not."""
+"""Bytes of address space, beyond the libraries, after which an allocation raises MemoryError."""
 
 
 @dataclass
 class Survey:
-    """What became of a number of files."""
+    """The outcomes of reading a number of files."""
 
     refused: int = 0
     decoded: int = 0
@@ -95,7 +95,7 @@ class Sample:
 
 
 def seeds() -> list[Archive]:
-    """Small archives of every kind: codes, channels, kinds of steps, runs, checksums, fields."""
+    """Return small archives of every kind: codes, channels, kinds of steps, runs, checksums, fields."""
     halves = Coding(Laplace(), StepLimited(Fraction(3, 2)))
     sparse = Coding(Sign(6), Flat())
     return [
@@ -118,7 +118,7 @@ def seeds() -> list[Archive]:
 
 
 def sensing_seeds() -> list[Archive]:
-    """Small archives of sensing by every code, and of steps along timesteps, with every field."""
+    """Return small archives of sensing by every code, and of steps along timesteps, with every field."""
     shapes = [(4, 5, 3), (4, 5, 3), (1, 7, 3)]
     plans = (sensing_plan(), sensing_plan(Flat(), steps=3), sensing_plan(StepLimited(), groups=1, steps=2))
     made = [made_of(release(plan, 3, delta), shapes) for plan, delta in zip(plans, (None, 1e-6, None), strict=True)]
@@ -134,18 +134,18 @@ def sensing_seeds() -> list[Archive]:
 
 
 def made_of(public: Release, shapes: list[Shape], grey: Sequence[bool] = ()) -> Archive:
-    """An archive of made-up indices."""
+    """Return an archive of made-up indices."""
     coded = [public.coded(geometry).shape for geometry in geometries(shapes)]
     return Archive.build(public, geometries(shapes), made_up(public.plan, coded), grey=grey)
 
 
 def sizes(rng: random.Random, most: int) -> int:
-    """Mostly small, sometimes as large as allowed."""
+    """Return sizes: mostly small, sometimes as large as allowed."""
     return int(2 ** rng.uniform(0, math.log2(most)))
 
 
 def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Some bytes changed, lost or added."""
+    """Return bytes with some of them changed, lost or added."""
     out = bytearray(data)
     at = rng.randrange(len(out))
     # The numbers that steer the parser come before the payload.
@@ -175,7 +175,7 @@ def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def redone(rng: random.Random, old: Sample) -> bytes:
-    """A consistent header of another plan or of other images, in front of the old payload."""
+    """Return a consistent header of another plan or of other images, before the old payload."""
     plan, runs, channels = old.header.release.plan, old.header.runs.copy(), old.header.release.channels
     match rng.randrange(4):
         case 0:
@@ -209,7 +209,7 @@ def redone(rng: random.Random, old: Sample) -> bytes:
 
 
 def repaid(rng: random.Random, old: Sample) -> bytes:
-    """The old header in front of another payload, mostly of the same length."""
+    """Return the old header before another payload, mostly of the same length."""
     payload = bytearray(old.rest[:-4])
     for _ in range(rng.randint(1, 8) if payload else 0):
         payload[rng.randrange(len(payload))] = rng.choice((0, 0xFF, rng.randrange(256)))
@@ -219,7 +219,7 @@ def repaid(rng: random.Random, old: Sample) -> bytes:
 
 
 def broken(rng: random.Random, samples: list[Sample]) -> bytes:
-    """A file with a fault, or several; most have the right checksum."""
+    """Return a file with one or more faults; most have the right checksum."""
     kind, old, other = rng.random(), rng.choice(samples), rng.choice(samples)
     data = old.front + old.rest
     if kind < 0.15:
@@ -250,13 +250,13 @@ def written_again(archive: Archive) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def recomputed(plan: Plan, channels: int, smallest: int, delta: float | None) -> tuple[float, float]:
-    """ε and ρ of a plan, by no other way than its ledger."""
+    """Return ε and ρ of a plan, computed only from its ledger."""
     found = Certificate.of(plan, of_pixels(smallest, channels), delta)
     return found.epsilon, found.rho
 
 
 def checked_read(data: bytes, again: bool) -> None:
-    """Read a file; what is read has the certificate that is computed again and, if asked for, one spelling."""
+    """Read a file, and check that its certificate is computed again and, if asked, that it has one spelling."""
     archive = read(data)
     release = archive.release
     if release.plan.coding.certified:
@@ -271,7 +271,7 @@ def checked_read(data: bytes, again: bool) -> None:
 
 
 def cases(seed: int, count: int) -> Iterator[tuple[bytes, bool, Callable[[], None]]]:
-    """Broken files, whether their checksum is right, and what reads them."""
+    """Yield broken files, whether their checksum is right, and a function that reads them."""
     rng, samples = random.Random(seed), list(map(Sample.of, seeds()))
     for number in range(count):
         data = broken(rng, samples)
@@ -280,14 +280,14 @@ def cases(seed: int, count: int) -> Iterator[tuple[bytes, bool, Callable[[], Non
 
 
 def limited_survey(seed: int, count: int) -> Survey:
-    """The same in a process of its own."""
+    """Run `survey` in a child process with little memory."""
     warnings.simplefilter("error")
     limit_memory()
     return survey(seed, count)
 
 
 def survey(seed: int, count: int) -> Survey:
-    """Read `count` files; whatever is raised but a DippError, warnings included, ends it."""
+    """Read `count` files; any exception except DippError, warnings included, ends the survey."""
     rng, samples, found, reasons = random.Random(seed), list(map(Sample.of, seeds())), Survey(), set()
     for number in range(count):
         data = broken(rng, samples)
@@ -318,7 +318,7 @@ def survey(seed: int, count: int) -> Survey:
 
 
 def limit_memory() -> None:
-    """Let a huge allocation fail where the system can do that."""
+    """Let a huge allocation fail, on systems that can."""
     try:
         import resource
 
@@ -330,7 +330,7 @@ def limit_memory() -> None:
 
 
 def with_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, checksummed: int = 0) -> bytes:
-    """An archive whose indices are all zero, behind the given table of lengths."""
+    """Return an archive whose indices are all zero, after the given table of lengths."""
     rows = np.array(runs)
     front = Header(release(plan, channels), rows, claim_of(plan, channels, int((rows[:, 1] * rows[:, 2]).min())))
     checksum = binascii.crc_hqx(bytes(4 * checksummed), 0xFFFF).to_bytes(2, "big") if checksummed else b""
@@ -338,7 +338,7 @@ def with_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, ch
 
 
 def costly(name: str) -> bytes:
-    """Files that ask for as much work as their length allows."""
+    """Yield files that ask for as much work as their length allows."""
     dense = Coding(Laplace(), Flat())
     sparse = Coding(Sign(65535), Flat())
     bit, likely = Step(9, 5, 2**-9, 1, 1), Step(9, 5, 2**-9, 1, 1, 255)

@@ -1,4 +1,4 @@
-"""Broken datasets: a small good one, whose manifest and shards are harmed where their structure is."""
+"""Broken datasets: a small good one, with changes to the structure of its manifest and shards."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WORDS: tuple[Any, ...] = (
 
 @functools.cache
 def good(number: int) -> dict[str, bytes]:
-    """The files of a dataset of two shards, by name."""
+    """Return the files of a dataset of two shards, by name."""
     public = release((small_plan(SHARP), sensing_plan())[number % 2])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -73,7 +73,7 @@ def _integers(row: list[int]) -> Any:
 
 
 def harmed(rng: random.Random, value: Any) -> Any:
-    """A JSON value with one of its parts replaced, removed or doubled, or an unknown one added."""
+    """Return a JSON value with a part replaced, removed or doubled, or with an unknown part added."""
     places: list[tuple[Any, Any]] = []
 
     def walk(part: Any) -> None:
@@ -103,7 +103,7 @@ def harmed(rng: random.Random, value: Any) -> Any:
 
 
 def harmed_shard(rng: random.Random, content: bytes) -> bytes:
-    """A shard with other metadata, other values in its columns, or other bytes."""
+    """Return a shard with other metadata, other values in its columns, or other bytes."""
     match rng.randrange(4):
         case 0 | 1:
             table = pq.read_table(io.BytesIO(content))
@@ -134,7 +134,7 @@ def harmed_shard(rng: random.Random, content: bytes) -> bytes:
 
 
 def broken(rng: random.Random) -> tuple[dict[str, bytes], bool]:
-    """The files of a broken dataset, and whether the checksums in its manifest are right."""
+    """Return the files of a broken dataset, and whether the checksums in its manifest are right."""
     files, kind = dict(good(rng.randrange(2))), rng.random()
     stated = json.loads(files[MANIFEST])
     if kind > 0.4:
@@ -154,7 +154,7 @@ def broken(rng: random.Random) -> tuple[dict[str, bytes], bool]:
 
 
 def read(files: dict[str, bytes], folder: Path) -> None:
-    """Read a dataset as `dipp info --verify` does; what passes has the certificate that is computed again."""
+    """Read a dataset as `dipp info --verify` does, and check that its certificate is computed again."""
     for name, content in files.items():
         (folder / name).write_bytes(content)
     facts = manifest.verify(folder)
@@ -166,7 +166,7 @@ def read(files: dict[str, bytes], folder: Path) -> None:
 
 
 def cases(seed: int, count: int) -> Iterator[tuple[bytes, bool, Callable[[], None]]]:
-    """Broken datasets: their bytes as one, whether their checksums are right, and what reads them."""
+    """Yield broken datasets as bytes, whether their checksums are right, and a function that reads them."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as place:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""What selections cost, from the integers of their steps."""
+"""The cost of selections, computed from the integers of their steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A codec on an untrained network, with a plan of three steps, and pictures: what it promises needs no good network."""
+"""A codec with an untrained network and a plan of three steps, and pictures. Its promises need no good network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMESTEPS = (999, 700, 450, 300)
 
 
 def make_plan(coding: Coding, schedule: NoiseSchedule, index_bits: int = 8) -> Plan:
-    """Three steps, with the gains that the schedule has."""
+    """Return a plan of three steps, with the gains of the schedule."""
     steps = []
     units = 0 if coding.code.fixed_length else 80
     for start, end in itertools.pairwise(TIMESTEPS):
@@ -38,13 +38,13 @@ def make_plan(coding: Coding, schedule: NoiseSchedule, index_bits: int = 8) -> P
 
 
 def make_codec(coding: Coding) -> Codec:
-    """Few candidates, so that it is fast."""
+    """Return a codec with few candidates, which is fast."""
     denoiser = tiny_denoiser()
     return Codec(denoiser, make_plan(coding, denoiser.schedule, index_bits=6))
 
 
 def states(codec: Codec, archive: Archive, steps: int | None = None) -> Iterator[tuple[torch.Tensor, int]]:
-    """The decoded states x_t of an archive, batch by batch, and their timestep."""
+    """Yield the decoded states x_t of an archive for each batch, and their timestep."""
     for end in Decoder(codec.denoiser).ends(archive, Decoding(noisy=True, steps=steps)):
         yield end.noisy()
 
@@ -52,7 +52,7 @@ def states(codec: Codec, archive: Archive, steps: int | None = None) -> Iterator
 def selected(
     codec: Codec, images: Sequence[Any], numbers: Sequence[int], seed: bytes, recorder: Recorder
 ) -> tuple[Any, End]:
-    """The indices of pictures of one size, a row each, and their final states."""
+    """Return the indices of pictures of one size, one row each, and their final states."""
     chain = Chain(codec.plan, codec.denoiser, seed, Geometry.of(images[0].shape))
     return encode_batch(chain, [Picture(image) for image in images], numbers, recorder)
 
@@ -62,6 +62,6 @@ def pictures(count: int, height: int = 8, width: int = 8) -> np.ndarray[Any, Any
 
 
 def pictures_of_two_sizes() -> list[np.ndarray[Any, Any]]:
-    """Two of 8×8 and one of 8×16."""
+    """Return two pictures of 8×8 and one of 8×16."""
     generator = np.random.default_rng(3)
     return [generator.integers(0, 256, shape, np.uint8) for shape in ((8, 8, 3), (8, 8, 3), (8, 16, 3))]

@@ -1,8 +1,8 @@
-"""What the fixture `run` of conftest.py gives."""
+"""The type of the fixture `run` in conftest.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Command = Callable[..., tuple[int, str, str]]
-"""The arguments of `dipp` → its exit code, and what it says on its two streams."""
+"""Run `dipp` with arguments, and return its exit code, its output and its error stream."""

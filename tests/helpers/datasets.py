@@ -1,4 +1,4 @@
-"""A tiny model on disk, a plan that costs next to nothing, and pictures: for the tests of whole datasets."""
+"""A tiny model on disk, a cheap plan, and pictures, for tests of whole datasets."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SCHEDULER = {"num_train_timesteps": 200, "beta_end": 0.08}
 
 
 def filled(release: Path, model: Path, cache: Path) -> None:
-    """Decode a release into a cache; here, because a spawned process finds this module."""
+    """Decode a release into a cache. A spawned process finds the function in this module."""
     torch.set_num_threads(1)
     dipp.load(release, model, cache=cache).fill()
 
 
 def save_model(folder: Path, size: int = 8) -> Path:
-    """A tiny denoiser in diffusers' format."""
+    """Save a tiny denoiser in diffusers' format."""
     from diffusers import DDPMScheduler
 
     tiny_network(size=size).save_pretrained(folder / "unet", safe_serialization=True)
@@ -54,14 +54,14 @@ def save_model(folder: Path, size: int = 8) -> Path:
 
 
 def save_light_model(folder: Path) -> Path:
-    """A tiny denoiser for photographs: processes that load it do not spend seconds on importing diffusers."""
+    """Save a tiny denoiser for photographs, which processes load without the seconds that diffusers takes."""
     photonet.write(folder, SMALL, dict(random_network().named_parameters()))
     (folder / photonet.SCHEDULER_CONFIG).write_text(json.dumps(photonet.SCHEDULER | SCHEDULER))
     return folder
 
 
 def smooth_pictures(folder: Path, seed: int = 0) -> Path:
-    """Six pictures of 8×8, each of four plain quarters."""
+    """Return six pictures of 8×8, each of four plain quarters."""
     generator = np.random.default_rng(seed)
     for number in range(6):
         smooth = np.kron(generator.integers(0, 256, (2, 2, 3)), np.ones((4, 4, 1))).astype(np.uint8)
@@ -77,7 +77,7 @@ def calibrate(model: Path, pictures: Path, count: int) -> None:
 
 
 def plan(denoiser: Denoiser, coding: Coding, index_bits: int) -> Plan:
-    """Three steps: an image is 3·4 indices."""
+    """Return a plan of three steps, by which an image has 3·4 indices."""
     steps = []
     for start, end in ((199, 190), (190, 180), (180, 170)):
         gain = float(np.float32(denoiser.schedule.step(start, end).snr_gain))
@@ -86,7 +86,7 @@ def plan(denoiser: Denoiser, coding: Coding, index_bits: int) -> Plan:
 
 
 def tiny_codec(model: Path, coding: Coding = SHARP, index_bits: int = 6) -> Codec:
-    """Few candidates, so that it is fast.
+    """Return a codec with few candidates, which is fast.
 
     Without a certificate (diffc) it needs no private randomness: what it encodes is repeatable.
     """
@@ -100,7 +100,7 @@ def pixels(count: int, side: int = 8) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def save_folder(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "dog")) -> Path:
-    """PNGs in class sub-folders, in turn."""
+    """Save PNGs in class sub-folders, in turn."""
     for number, picture in enumerate(pixels(count)):
         place = folder / classes[number % len(classes)]
         place.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def save_folder(folder: Path, count: int, classes: tuple[str, ...] = ("cat", "do
 
 
 def save_cifar(folder: Path, images: int) -> Path:
-    """Write a folder like CIFAR-10's with `images` pictures a batch: smooth ones, whose colour tells the label."""
+    """Write a folder like CIFAR-10's with `images` smooth pictures per batch, whose colour tells the label."""
     generator = np.random.default_rng(0)
     names = [f"class {number}".encode() for number in range(10)]
     (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": names}))
@@ -122,7 +122,7 @@ def save_cifar(folder: Path, images: int) -> Path:
 
 
 def save_table(path: Path, count: int) -> Path:
-    """Parquet with labels: one file instead of many."""
+    """Save pictures with labels in a Parquet file."""
     files = []
     for picture in pixels(count):
         stream = io.BytesIO()
@@ -133,14 +133,14 @@ def save_table(path: Path, count: int) -> Path:
 
 
 class Publications:
-    """Watches a store: every shard that was ever seen must stay the file it was."""
+    """A watch of a store, which checks that each shard stays the file that it was when it was first seen."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.seen: dict[str, tuple[int, int, str]] = {}
 
     def look(self) -> int:
-        """How many shards are out; fails if one of them was replaced, changed or withdrawn."""
+        """Return the number of published shards; fail if one was replaced, changed or withdrawn."""
         found = {path.name: (path.stat().st_ino, path.stat().st_mtime_ns, sha256(path)) for path in self.store.shards()}
         for name, facts in self.seen.items():
             assert found.get(name) == facts, f"{name} was released twice"
@@ -149,7 +149,7 @@ class Publications:
 
 
 def check_release(folder: Path, count: int) -> None:
-    """All images are there once, with their own labels, and nothing else is."""
+    """Check that a release has each image once, with its own label, and nothing else."""
     facts = manifest.verify(folder)
     assert facts["images"] == count
     assert not facts["skipped"]
@@ -162,7 +162,7 @@ def check_release(folder: Path, count: int) -> None:
 
 
 def require_same_shards(one: Path, other: Path) -> None:
-    """Two releases have the same shards: ids, labels and payloads."""
+    """Check that two releases have the same shards: ids, labels and payloads."""
     for path in Store(one).shards():
         mine, its = Shard.read(path), Shard.read(other / path.name)
         assert mine.ids.tolist() == its.ids.tolist()

@@ -1,4 +1,4 @@
-"""DICOM files of given values."""
+"""DICOM files with given values."""
 
 from __future__ import annotations
 

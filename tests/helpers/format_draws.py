@@ -1,4 +1,4 @@
-"""Draw what sender and receiver draw alike: masks, chunks and noise. Written from the pages docs/format*.md alone."""
+"""The masks, chunks and noise that sender and receiver draw alike, written only from the pages docs/format*.md."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def draws(archive: Archive, image: int, step: int, chunk: int, index: int, group
 
 
 def noise(archive: Archive, image: int, step: int) -> Any:
-    """z of every coordinate of an image in one step; the Gaussian channel is left to those who have its quantile."""
+    """Return z of every coordinate of an image in one step. The Gaussian channel is missing: it needs a quantile."""
     height, width = archive.sizes[image]
     pixels, row = height * width, archive.indices[image]
     first = sum(archive.chunk_count(before, pixels) for before in range(step))

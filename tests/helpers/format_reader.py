@@ -1,4 +1,4 @@
-"""A reader of `.dipp` files, written from the pages docs/format*.md alone: plain Python and NumPy, nothing of dipp.
+"""A reader of `.dipp` files in plain Python and NumPy, written only from the pages docs/format*.md.
 
 It shows that the document suffices. It reads headers and indices, computes the certificate, and refuses what the
 document tells a reader to refuse; `format_draws` has the masks, chunks and noise.
@@ -49,7 +49,7 @@ def require(condition: object, reason: str) -> None:
 
 @dataclass
 class Cursor:
-    """Reads bytes from front to back."""
+    """A reader of bytes from front to back."""
 
     data: bytes
     at: int = 0
@@ -94,7 +94,7 @@ class Cursor:
 
 
 class Archive(SimpleNamespace):
-    """What a file says: the names are those that `read_header` gives."""
+    """The content of a file, under the names of `read_header`."""
 
     @property
     def certified(self) -> bool:
@@ -109,7 +109,7 @@ class Archive(SimpleNamespace):
         return [(height, width) for count, height, width in self.runs for _ in range(count)]
 
     def coded(self, height: int, width: int) -> tuple[int, int, int]:
-        """Height, width and channels of what is coded of an image."""
+        """Return height, width and channels of the coded array of an image."""
         if self.latents is None:
             return height, width, self.channels
         factor, channels, patch = self.latents
@@ -227,7 +227,7 @@ def read_header(cursor: Cursor) -> Archive:
 
 
 def read_unit(content: bytes) -> tuple[int, int, list[Place]]:
-    """The number of the unit, the side of a cell, and the places of regions."""
+    """Return the number of the unit, the side of a cell, and the places of regions."""
     if content[0] == CELL and len(content) == 3:
         side = int.from_bytes(content[1:], "little")
         require(2 <= side <= 4096, "a cell has another side")
@@ -288,7 +288,7 @@ class Place:
         return inside.reshape(self.height, self.width)
 
     def pixels(self, other: Place) -> bool:
-        """Whether they share a pixel."""
+        """Return whether two places share a pixel."""
         low = max(self.top, other.top), max(self.left, other.left)
         high = (
             min(self.top + self.height, other.top + other.height),
@@ -412,14 +412,14 @@ def read_indices(archive: Archive, cursor: Cursor) -> None:
 
 
 def checked(indices: list[int], crc: list[int]) -> list[int]:
-    """The indices, if their CRC-16 is right or if they have none."""
+    """Return the indices, if their CRC-16 is right or they have none."""
     stored = b"".join(index.to_bytes(4, "big") for index in indices)
     require(not crc or crc == [binascii.crc_hqx(stored, 0xFFFF)], "wrong CRC-16")
     return indices
 
 
 def zeta_cells(bits: int, exponent: int) -> list[tuple[int, int, int]]:
-    """First k, number of k and weight of each cell."""
+    """Return first k, number of k and weight of each cell."""
     cells, first, n = [], 1, 1 << bits
     while first <= n:
         octave = 1 << (first.bit_length() - 1)
@@ -433,7 +433,7 @@ def zeta_cells(bits: int, exponent: int) -> list[tuple[int, int, int]]:
 
 
 def entropy_decoded(payload: bytes, steps: list[dict[str, Any]]) -> list[int]:
-    """The indices of a payload; another spelling of them is refused."""
+    """Return the indices of a payload; fail if another payload is the right spelling of them."""
     tables: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     low, span, scale, indices = 0, 1 << 128, 1 << 128, []
     value = Fraction(int.from_bytes(payload, "big"), 256 ** len(payload))
@@ -462,7 +462,7 @@ def entropy_decoded(payload: bytes, steps: list[dict[str, Any]]) -> list[int]:
 
 
 def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:
-    """Pure ε, ρ, and the integers of each step."""
+    """Return pure ε, ρ, and the integers of each step."""
     smallest = min((height * width for height, width in archive.sizes_of_runs), default=MAX_PIXELS)
     costs, integers = [], []
     if archive.code == CLOSEST:
@@ -490,7 +490,7 @@ def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:
 
 
 def step_integers(archive: Archive, step: dict[str, Any]) -> dict[str, int]:
-    """S, A, M (0: none), D and m."""
+    """Return S, A, M (0 without a clip), D and m."""
     alpha, sensing = float(archive.alpha), archive.sensing
     slope = {LAPLACE: math.sqrt(2), GAUSSIAN: 1.0, SIGN: math.sqrt(archive.period)}[archive.channel]
     a = alpha * (step["tilt"] / step["clip"] if sensing else slope * math.sqrt(step["gain"])) / LN2

@@ -1,4 +1,4 @@
-"""Geometries of pictures in which only the number of pixels plays a part."""
+"""Geometries of pictures for tests in which only the number of pixels matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the golden archives hold: plans, made-up indices, pictures and reconstructions."""
+"""The content of the golden archives: plans, made-up indices, pictures and reconstructions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from helpers.sensing import sensing_plan
 MADE_UP = {"made-up-flat": FLAT, "made-up-ppr": PPR, "made-up-paper": PAPER, "made-up-diffc": DIFFC}
 """Nine steps along timesteps, with indices that no encoder drew: the same bytes on every machine."""
 STEPPED = {"coded-flat": FLAT, "coded-ppr": PPR, "coded-paper": PAPER, "coded-diffc": DIFFC, "coded-sizes": FLAT}
-"""Encodings along timesteps."""
+"""Golden files of encodings along timesteps."""
 SENSED = {"sensing-pairs": Pairs(), "sensing-flat": Flat(), "sensing-ppr": StepLimited()}
 """A pass and a half of clipped sensing, with the digest of a table."""
 MIXED = {"beacon-flat": Beacon(4242, bytes(range(100, 132)), bytes(range(16)))}

@@ -1,4 +1,4 @@
-"""The CUDA backend beside the reference: in a module that processes of their own can import.
+"""The CUDA backend beside the reference, in a module that child processes can import.
 
 Triton reads TRITON_INTERPRET when it is imported, so that kernels are interpreted in other processes than the tests'.
 """
@@ -48,7 +48,7 @@ def random_task(name: str, candidates: int, sizes: list[int], ordered: bool) -> 
 
 
 def compare(device: str, native: bool, task: ScoringTask) -> None:
-    """Scores and winners; what is selected from them is compared by `compare_selection`."""
+    """Compare scores and winners; `compare_selection` compares what is selected from them."""
     from dipp.scoring.gpu import GpuBackend
 
     on = GpuBackend(device)
@@ -62,7 +62,7 @@ def compare(device: str, native: bool, task: ScoringTask) -> None:
 
 
 def compare_selection(device: str, native: bool, scores: selection.Scores, fraction_bits: int) -> None:
-    """Bin sums, the best, and the places of the first, the last and a drawn weight of a drawn bin."""
+    """Compare bin sums, the best score, and the positions of the first, the last and a drawn weight of a drawn bin."""
     import torch
 
     from dipp.scoring.gpu import GpuBackend
@@ -80,13 +80,13 @@ def compare_selection(device: str, native: bool, scores: selection.Scores, fract
 
 
 def interpret() -> None:
-    """What a process does first in which kernels are to be interpreted."""
+    """Prepare a process in which kernels are interpreted."""
     os.environ["TRITON_INTERPRET"] = "1"
     warnings.simplefilter("error")
 
 
 def wide_scores(candidates: int) -> selection.Scores:
-    """Scores with ties, with a lone best one, and with some beyond the range of the selection."""
+    """Return scores with ties, with a lone best score, and with some beyond the range of the selection."""
     rng = np.random.default_rng(0)
     scores = (1000 * rng.standard_normal((3, candidates))).astype(np.int32)
     scores[0] //= 512

@@ -1,4 +1,4 @@
-"""A store that lets a run get so far and no further, until it is told: who kills a run need not hurry."""
+"""A store that stops a run after some shards until a file exists, so that tests can kill it without a race."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dipp.data.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class HeldStore(Store):
-    """A store that publishes `held_at` shards, and no other before the file `gate` exists."""
+    """A store that publishes `held_at` shards, and no more before the file `gate` exists."""
 
     held_at: int
     gate: Path
 
     def publish(self, token: str, number: int, write: Callable[[BinaryIO], object]) -> None:
-        """Wait, as long as it takes, and publish. (Workers may see the same number of shards: each adds one.)"""
+        """Wait for the gate if needed, and publish. Workers may count the same shards, so each adds one."""
         while len(self.shards()) >= self.held_at and not self.gate.exists():
             time.sleep(0.01)
         super().publish(token, number, write)

@@ -1,4 +1,4 @@
-"""`Killer`: kills a run at its n-th touch of the disk, as SIGKILL would."""
+"""`Killer` ends a run at its n-th write to the disk, as SIGKILL would."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 TOUCHES = ("fsync", "link", "mkdir", "open", "rename", "rmdir", "unlink")
-"""Between two of these nothing changes that anybody could see."""
+"""Functions that touch the disk. Between two calls of them nothing visible changes."""
 
 
 class Killed(BaseException):
-    """No error: nothing may catch it."""
+    """Raised in place of SIGKILL. It is no `Exception`, so that nothing catches it."""
 
 
 class Killer:
-    """Kills what runs at its n-th touch of the disk. Whatever it does after that has no effect, as after SIGKILL."""
+    """Ends a run at its n-th touch of the disk; afterwards the run cannot change the disk any more."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.left: int | None = None
@@ -35,7 +35,7 @@ class Killer:
         return touch
 
     def kills(self, call: Callable[[], object], touches: int) -> bool:
-        """Whether the call lasted until it was killed."""
+        """Return whether a call ran until it was killed."""
         self.left = touches
         try:
             call()

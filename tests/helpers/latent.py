@@ -30,7 +30,7 @@ SCHEDULERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_train_timesteps": 40, "use_dynamic_shifting": True},
     ),
 }
-"""Scheduler of each kind: class and config."""
+"""Class and config of a scheduler of each kind."""
 UNET: dict[str, Any] = {
     "sample_size": 8,
     "in_channels": 4,
@@ -58,12 +58,12 @@ TEXT: dict[str, Any] = {
 
 
 def kind_of(name: str) -> str:
-    """The kind of networks that one of `SCHEDULERS` belongs to."""
+    """Return the kind of networks that one of `SCHEDULERS` belongs to."""
     return {"sd2": "sd1", "zero": "sd1", "flux dynamic": "flux"}.get(name, name)
 
 
 def save(folder: Path, name: str) -> Path:
-    """Write a pipeline."""
+    """Save a pipeline."""
     kind, parts = kind_of(name), dict[str, Any]()
     channels = 4
     if kind == "plain":

@@ -1,4 +1,4 @@
-"""What an encoder of a plan would write down, without encoding anything."""
+"""The records of an encoder of a plan, without encoding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers.geometry import of_pixels
 
 
 def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None = None, **changes: Any) -> Recorder:
-    """What an encoder of a plan observes, with some of it changed."""
+    """Record what an encoder of a plan observes, with some values changed."""
     recorder, geometry = recorder or Recorder(), of_pixels(pixels, channels)
     for number, step in enumerate(plan.steps):
         arithmetic = plan.arithmetic(step)

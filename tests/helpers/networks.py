@@ -1,4 +1,4 @@
-"""An untrained network for 8×8 or other small pictures: what the codec promises does not depend on how good it is."""
+"""Untrained networks for small pictures. The promises of the codec do not depend on how good a network is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dipp.models.network import Network
 from dipp.models.unet import UNetDenoiser
 
 IDENTITY = "ab" * 32
-"""What `tiny_denoiser` is called: nothing is hashed."""
+"""Identity of `tiny_denoiser`; it is no hash."""
 ROUNDING = 1e-4
 """By how much x̂0 of one network may differ where only the order of its sums does: fp32 errs by 6e-8 of a number, a
 layer adds up some hundreds of them, and there are some twenty layers. What is really another x̂0 differs by a thousand
@@ -23,7 +23,7 @@ times as much.
 
 
 def tiny_network(channels: int = 3, size: int = 8) -> Any:
-    """The same weights every time."""
+    """Return a tiny network with the same weights every time."""
     from diffusers import UNet2DModel  # takes seconds, which not every process has to spend
 
     torch.manual_seed(0)
@@ -41,23 +41,23 @@ def tiny_network(channels: int = 3, size: int = 8) -> Any:
 
 
 def linear_schedule() -> NoiseSchedule:
-    """The noise schedule of the first DDPM: a thousand timesteps."""
+    """Return the noise schedule of the first DDPM, with a thousand timesteps."""
     config = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
     return NoiseSchedule.from_config(config)
 
 
 def tiny_denoiser(channels: int = 3, size: int = 8) -> UNetDenoiser:
-    """The network with that schedule, on the CPU."""
+    """Return the tiny network with that schedule, on the CPU."""
     network = tiny_network(channels, size).eval()
     return UNetDenoiser(linear_schedule(), IDENTITY, torch.device("cpu"), network, channels, (size, size), 2)
 
 
 SMALL = Config(channels=(8, 12, 16), down=(1, 1, 1), up=(2, 1), embedding=16)
-"""A network for photographs that takes no time."""
+"""Config of a network for photographs that takes no time."""
 
 
 def random_network(config: Config = SMALL, seed: int = 1) -> Network:
-    """A network for photographs in which everything matters: none of its weights are zero."""
+    """Return a network for photographs none of whose weights are zero, so that every part matters."""
     torch.manual_seed(seed)
     network = Network(config)
     with torch.no_grad():
@@ -67,5 +67,5 @@ def random_network(config: Config = SMALL, seed: int = 1) -> Network:
 
 
 def weights_of(network: Network) -> dict[str, NDArray[np.float32]]:
-    """The weights of a network for photographs as its engines on the CPU take them."""
+    """Return the weights of a network for photographs in the form that its CPU engines take."""
     return {name: tensor.detach().numpy() for name, tensor in network.named_parameters()}

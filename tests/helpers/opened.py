@@ -1,4 +1,4 @@
-"""What happens first: a seed is drawn, or something of a private file is read."""
+"""The order in which a seed is drawn and private files are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sys.addaudithook(_hook)  # for as long as the process lives: it sees nothing whi
 
 @contextlib.contextmanager
 def order_of_events(folder: Path) -> Iterator[list[str]]:
-    """The order, within a `with` block, in which seeds are drawn and files of a folder are opened by Python."""
+    """Return the order in which, within a `with` block, Python draws seeds and opens files of a folder."""
     order: list[str] = []
     real = randomness.fresh_seed
 

@@ -1,4 +1,4 @@
-"""Where things are."""
+"""Folders of the checkout."""
 
 from __future__ import annotations
 

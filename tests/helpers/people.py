@@ -10,7 +10,7 @@ from dipp.risk.recognition import Pixels
 
 
 def striped() -> Pixels:
-    """Four pictures of each of six people: stripes of their own, at random places and in random light."""
+    """Return four pictures of each of six people: each has stripes of its own, at random places and in random light."""
     rng, rows = np.random.default_rng(0), []
     for who in range(6):
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Other processes, by /proc and pidfds: to wait for one to end takes no clock."""
+"""Other processes, by /proc and pidfds, so that tests wait for their end without a clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and not outlived, in order; none, if it is gone."""
+    """Return the living processes that a process has started, in order; none if it has ended."""
     tasks = Path(f"/proc/{pid}/task/{pid}/children")
     try:
         return [int(child) for child in tasks.read_text().split()]
@@ -20,7 +20,7 @@ def children(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def watched(pids: list[int]) -> Iterator[list[int]]:
-    """A handle of each process, open while it is needed, for `wait_for_end`; those that are gone have none."""
+    """Open a handle of each living process for `wait_for_end`, within this context."""
     handles = []
     try:
         for pid in pids:

@@ -1,4 +1,4 @@
-"""What the published configs of latent models say, as far as a network, a VAE or a schedule depends on it."""
+"""The published configs of latent models, as far as a network, a VAE or a schedule depends on them."""
 
 from __future__ import annotations
 

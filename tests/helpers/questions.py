@@ -1,4 +1,4 @@
-"""Questions without a good network: plans, words of made-up books, and a denoiser that shrinks and blurs."""
+"""Questions without a good network: plans, random words, and a denoiser that shrinks and blurs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from helpers.networks import IDENTITY, linear_schedule
 CODING = Coding(Sign(period=1), Closest())
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
 DIGEST = "0f" * 32
-"""Digest of the made-up words."""
+"""Digest of the random words."""
 
 
 def question(
@@ -35,14 +35,14 @@ def question(
     scale: float | None = None,
     snr: float = 4.0,
 ) -> Question:
-    """A question by words or, with a scale, by signs."""
+    """Return a question by words or, with a scale, by signs."""
     law = Weights.within(1 << bits, best, epsilon)
     kind = (WORDS, 1.0) if scale is None else (SIGNS, scale)
     return Question(split, rounds, *kind, best, law.heavy, law.light, snr, 1, bits)
 
 
 def questions_plan(unit: Unit, *steps: Question) -> Plan:
-    """A plan of questions to units."""
+    """Return a plan of questions to units."""
     return Plan(CODING, steps, unit=unit)
 
 
@@ -52,11 +52,11 @@ PLANS = {
     "picture": questions_plan(Picture(), question(), question(2, bits=5, epsilon=1.0)),
     "picture by signs": questions_plan(Picture(), question(bits=5, scale=0.5), question(4, scale=0.125)),
 }
-"""A plan for each unit and kind of candidates, with one round, two and four, and with one and several draws a unit."""
+"""Plans for each unit and kind of candidates, with one, two and four rounds, and one or several draws per unit."""
 
 
 def books(channels: int = 3, bits: tuple[int, ...] = (4, 5, 6)) -> Books:
-    """Random words of all families, the same every time."""
+    """Return random words of all families, the same every time."""
     generator = np.random.default_rng(0)
     made = {}
     for family in FAMILIES:
@@ -67,7 +67,7 @@ def books(channels: int = 3, bits: tuple[int, ...] = (4, 5, 6)) -> Books:
 
 
 class Blurred(TimestepDenoiser):
-    """Each prediction is the mean of a pixel's neighbourhood, shrunk: no network, and no training."""
+    """A denoiser that predicts the mean of a pixel's neighbourhood, shrunk, without a network."""
 
     def __init__(self, channels: int = 3, *, any_size: bool = True, size: int = 16) -> None:
         self.schedule = linear_schedule()
@@ -85,10 +85,10 @@ class Blurred(TimestepDenoiser):
 
 
 def codec_of(plan: Plan, denoiser: Denoiser | None = None) -> Codec:
-    """A codec of a plan of questions, by default on the blurring denoiser."""
+    """Return a codec of a plan of questions, by default with the blurring denoiser."""
     return Codec(denoiser or Blurred(), plan, table=DIGEST)
 
 
 def noise(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """A picture of noise."""
+    """Return a picture of noise."""
     return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)

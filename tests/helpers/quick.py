@@ -1,4 +1,4 @@
-"""Presets and calibrations that cost next to nothing, where commands are tested and not plans."""
+"""Cheap presets and calibrations, for tests of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dipp.training import calibrate
 
 
 def quick_presets(patch: pytest.MonkeyPatch, index_bits: int) -> None:
-    """Let `sharp` ask its network three times along the chain, and `paper` search few candidates."""
+    """Let `sharp` call its network three times along the chain, and `paper` search few candidates."""
     sharp, paper = PRESETS["sharp"], PRESETS["paper"]
     assert isinstance(sharp, SensingPreset)
     assert isinstance(paper, SteppedPreset)
@@ -24,7 +24,7 @@ def quick_presets(patch: pytest.MonkeyPatch, index_bits: int) -> None:
 
 @contextmanager
 def quick_commands() -> Iterator[None]:
-    """Few steps, few candidates, and calibrations at one ε."""
+    """Let commands use few steps, few candidates, and calibrations at one ε."""
     with pytest.MonkeyPatch.context() as patch:
         quick_presets(patch, index_bits=10)
         patch.setattr(calibrate, "EPSILONS", (8.0,))

@@ -1,4 +1,4 @@
-"""Pictures that differ in one box alone, saved alike in every way that a camera or a program might."""
+"""Pictures that differ in one box only, saved in every way that a camera or a program might use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dipp.redaction.jpeg import blocks, coefficients
 from dipp.redaction.jpeg.coefficients import Component, Jpeg
 
 BOX = (37, 21, 30, 26)
-"""Left, top, width and height of what differs."""
+"""Left, top, width and height of the box."""
 SIZE = (131, 83)
-"""Width and height: no multiple of anything."""
+"""Width and height of the pictures; no block size divides them."""
 
 Pixels = NDArray[np.uint8]
 

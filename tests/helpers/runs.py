@@ -1,4 +1,4 @@
-"""Runs over datasets in processes of their own, to be killed."""
+"""Runs over datasets in child processes, to be killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.paths import ROOT
 def start(
     model: Path, source: Path, target: Path, workers: int, *held: object, counted: bool = False, **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start the run in a process of its own; it may be held after a number of shards, until a file exists."""
+    """Start a run in a child process; it can be held after a number of shards, until a file exists."""
     path = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     arguments = map(str, (model, source, target, workers, *held))
     command = [sys.executable, "-m", "helpers.privatize_script", *arguments]
@@ -28,14 +28,14 @@ def start(
 
 
 def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a number of shards is published. A held run does not end before: if it ends, something is wrong."""
+    """Wait until a number of shards is published. Fail if the held run ends before."""
     while watch.look() < shards:
         assert process.poll() is None, "it was over before so many shards were out"
         time.sleep(0.05)
 
 
 def charged_once(images: int) -> None:
-    """All pictures of a source were charged to the odometer, each once."""
+    """Check that all pictures of a source were charged to the odometer, each once."""
     counted = Odometer.open()
     assert counted.count() == images
     assert {one.releases for one in counted.pictures(10**6)} == {1}

@@ -1,4 +1,4 @@
-"""Benchmarks as modules, so that what they compute can be tested."""
+"""Benchmarks as modules, so that their functions can be tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from helpers.paths import ROOT
 
 
 def benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`benchmarks/NAME.py`, which finds its neighbours as when it is run."""
+    """Return the module `benchmarks/NAME.py`, which finds its neighbours as when it is run."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None

@@ -34,7 +34,7 @@ def sensing_plan(
     channels: int = 3,
     clip: float = 1.0,
 ) -> Plan:
-    """Steps of one tilt and of three clips (times `clip`) and gains in turn, one channel of a pixel at a time."""
+    """Return steps of one tilt, with three clips (times `clip`) and gains in turn, each for one channel of a pixel."""
     code = Pairs() if code is None else code
     sizes = (1, 1) if isinstance(code, Pairs) else (7, 5)
     units = 0 if code.fixed_length else 80
@@ -49,7 +49,7 @@ def code_of(name: str) -> Code:
 def made_up_residuals(
     start: float = 0.5, power: float = 0.35, shape: float = 1.0, points: int = 12, slices: int = 8
 ) -> Residuals:
-    """Sizes with a Weibull law of this shape, whose deviation falls from `start` with a power of the SNR."""
+    """Return residuals with a Weibull law of this shape, whose deviation falls from `start` with a power of the SNR."""
     snrs = np.geomspace(1e-3, 300.0, points)
     sizes = (-np.log1p(-(np.arange(slices) + 0.5) / slices)) ** shape
     sizes /= math.sqrt(float(np.square(sizes).mean()))
@@ -62,7 +62,7 @@ def made_up_residuals(
 
 
 def waves(count: int, side: int = 16, seed: int = 0) -> Pixels:
-    """Pictures (N, side, side, 3) of a Gaussian field with the spectrum of `WienerDenoiser`."""
+    """Return pictures (N, side, side, 3) of a Gaussian field with the spectrum of `WienerDenoiser`."""
     generator = np.random.default_rng(seed)
     noise = generator.standard_normal((count, 3, side, side))
     mixed = np.einsum("ij,njhw->nihw", _mixing(), noise)
@@ -71,19 +71,19 @@ def waves(count: int, side: int = 16, seed: int = 0) -> Pixels:
 
 
 def _mixing() -> Floats:
-    """Colours of a pixel are alike."""
+    """Return the matrix that makes the colours of a pixel similar."""
     return np.array([[1.0, 0.0, 0.0], [0.9, math.sqrt(1 - 0.81), 0.0], [0.8, 0.3, math.sqrt(1 - 0.64 - 0.09)]])
 
 
 def _spectrum(side: int) -> Floats:
-    """Power of each frequency: it falls with the third power, and makes a mean square of 0.1."""
+    """Return the power of each frequency; it falls with the third power, and the mean square is 0.1."""
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(side), np.fft.fftfreq(side)))
     power = 1 / (frequency + 1 / side) ** 3
     return np.asarray(0.1 * power / power.mean(), np.float64)
 
 
 class WienerDenoiser(TimestepDenoiser):
-    """The best linear prediction of `waves`, each channel on its own: no network, and no training."""
+    """The best linear prediction of `waves`, for each channel on its own, without a network."""
 
     def __init__(self, side: int = 16) -> None:
         self.schedule = linear_schedule()
@@ -94,7 +94,7 @@ class WienerDenoiser(TimestepDenoiser):
         self._power = torch.from_numpy(_spectrum(side))
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
-        """Frequencies shrunk by S/(S + 1/SNR)."""
+        """Return frequencies shrunk by S/(S + 1/SNR)."""
         y, noise = x_t / self.schedule.gamma(t), 1 / self.schedule.snr(t)
         kept = (self._power / (self._power + noise)).float()
         found: torch.Tensor = torch.fft.ifft2(torch.fft.fft2(y) * kept).real.clamp(-1, 1)
@@ -102,7 +102,7 @@ class WienerDenoiser(TimestepDenoiser):
 
 
 class Broken(TimestepDenoiser):
-    """Predictions that are not numbers, here and there, as the state says: the worst that a network can do."""
+    """A denoiser whose predictions are sometimes not numbers, depending on the state."""
 
     def __init__(self, *values: float, size: int = 8) -> None:
         self.schedule = linear_schedule()
@@ -113,7 +113,7 @@ class Broken(TimestepDenoiser):
         self.values = values
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
-        """Where the state is above some levels, one of the values each; the state itself elsewhere."""
+        """Return each of `values` where the state is above a level of its own, and the state itself elsewhere."""
         found: Any = x_t.clone()
         for number, value in enumerate(self.values):
             found = torch.where(x_t > 0.2 * number - 0.1, torch.full_like(x_t, value), found)

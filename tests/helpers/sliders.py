@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 
 
 def choose(page: Page, slider: str, wanted: str) -> None:
-    """Move a slider to the place that says something."""
+    """Move a slider to the position with a text."""
     for notch in range(int(page.get_attribute(f"#{slider}", "max") or 0) + 1):
         page.fill(f"#{slider}", str(notch))
         if page.inner_text(f"#{slider}-value") == wanted:

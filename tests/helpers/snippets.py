@@ -17,7 +17,7 @@ class Snippet:
     """A fenced block of a document, or a cell of a notebook."""
 
     kind: str
-    """What the fence says: python, sh (commands that work as they stand), or nothing."""
+    """The language of the fence: python, sh (commands that work as they stand), or empty."""
     text: str
 
     @property
@@ -29,7 +29,7 @@ class Snippet:
 
 
 def snippets(path: Path) -> list[Snippet]:
-    """All of them, in order."""
+    """Return all snippets of a document, in order."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]

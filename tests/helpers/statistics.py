@@ -1,4 +1,4 @@
-"""Shared by the tests: an independent Philox, a scripted private source, exact weights, a chi-square test."""
+"""Shared statistics: an independent Philox, a scripted private source, exact weights, a chi-square test."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from scipy import special  # type: ignore[import-untyped,unused-ignore]
 from dipp.core import randomness, selection
 
 FALSE_ALARM = 1e-7
-"""Each statistical test fails on correct code at most this often; all of them together stay below 1e-6."""
+"""Largest false-alarm rate of each statistical test; all of them together stay below 1e-6."""
 
 bounded = settings(deadline=None, derandomize=True, max_examples=60)
-"""Property tests: repeatable, no time limit per example."""
+"""Settings of property tests: repeatable, without a time limit per example."""
 
 LIMB = (1 << 64) - 1
 
 
 def philox_block(counter: Sequence[int], key: Sequence[int]) -> tuple[int, int, int, int]:
-    """Philox 4x32-10 of one block with Python integers, written from the paper's definition."""
+    """Return Philox 4x32-10 of one block with Python integers, written from the paper's definition."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -36,14 +36,14 @@ def philox_block(counter: Sequence[int], key: Sequence[int]) -> tuple[int, int, 
 
 
 def plain_draw(source: randomness.Stream, chunk: int, group: int, candidate: int) -> int:
-    """One 16-bit draw, by the layout that the file format promises."""
+    """Return one 16-bit draw, by the layout that the file format promises."""
     words = philox_block((group, candidate // 8, chunk, source.nonce), (source.key0, source.key1))
     half = candidate % 8
     return (words[half // 2] >> (16 * (half % 2))) & 0xFFFF
 
 
 class ScriptedSource:
-    """Stands in for the private source: hands out given 128-bit integers, high limb first."""
+    """A replacement of the private source that returns given 128-bit integers, high limb first."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self.values = list(values)
@@ -59,7 +59,7 @@ class ScriptedSource:
 
 @contextmanager
 def scripted(values: Sequence[int]) -> Iterator[ScriptedSource]:
-    """Replace the private source for a while, and insist that the script is used up."""
+    """Replace the private source in this context, and check that the script is used up."""
     source = ScriptedSource(values)
     with mock.patch.object(randomness, "private_bytes", source):
         yield source
@@ -67,14 +67,14 @@ def scripted(values: Sequence[int]) -> Iterator[ScriptedSource]:
 
 
 def integer_weights(scores: NDArray[np.int32], fraction_bits: int) -> NDArray[Any]:
-    """The weights F[f]·2^(R − j) of the selection as exact Python integers, in the shape of the scores."""
+    """Return the weights F[f]·2^(R − j) of the selection as exact Python integers, in the shape of the scores."""
     whole, fraction = selection.exponents(scores, fraction_bits)
     table = selection.fraction_weights(fraction_bits).astype(object)
     return np.asarray(table[fraction] * 2 ** (selection.RANGE_BITS - whole).astype(object), object)
 
 
 def chi_square_tail(counts: NDArray[np.int64], probabilities: Sequence[float]) -> float:
-    """P-value of the counts under the probabilities; every expected count must be at least 10."""
+    """Return the P-value of counts under probabilities; every expected count must be at least 10."""
     expected = np.asarray(probabilities, np.float64) * counts.sum()
     assert (expected >= 10).all()
     statistic = float(np.sum((counts - expected) ** 2 / expected))

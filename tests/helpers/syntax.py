@@ -1,4 +1,4 @@
-"""What modules import and use, by their syntax trees: nothing is run."""
+"""The imports and the used names of modules, read from their syntax trees without running them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def names(code: str, package: str) -> set[str]:
-    """Full names of all that a module of a package imports, and of all that it uses of it, whatever it calls it."""
+    """Return the full names of all that a module imports from a package or uses of it, under any local name."""
     tree = ast.parse(code)
     known, found = _imported(tree, package)
     for node in ast.walk(tree):
@@ -17,12 +17,12 @@ def names(code: str, package: str) -> set[str]:
 
 
 def imports(code: str, package: str) -> set[str]:
-    """Full names of what it imports: at any level of nesting, for the type checker alone as well."""
+    """Return the full names of all imports, at any level of nesting, those for the type checker included."""
     return _imported(ast.parse(code), package)[1]
 
 
 def _imported(tree: ast.AST, package: str) -> tuple[dict[str, str], set[str]]:
-    """What each name in the module stands for, and the full names."""
+    """Return the meaning of each name in the module, and the full names."""
     known: dict[str, str] = {}
     found: set[str] = set()
     for node in ast.walk(tree):

@@ -28,25 +28,25 @@ from dipp.scoring.task import ScoringTask
 
 
 class LeakError(Exception):
-    """A private value was about to become known."""
+    """A private value was about to become public."""
 
 
 COMPUTING = (np.stack, np.concatenate, np.cumsum, np.where, np.argsort, np.argmax, np.var)
-"""Functions that compute and do nothing else: no files, no errors that depend on values."""
+"""Functions that only compute: they write no files, and raise no errors that depend on values."""
 
 
 class Private(NDArrayOperatorsMixin):
-    """Values that nobody may see."""
+    """Values that nobody may look at."""
 
     opened: dict[str, int] = {}  # noqa: RUF012 - counted over all arrays
-    """How often values were taken out, by whom."""
+    """How often values were taken out, by name of the place."""
 
     def __init__(self, values: Any) -> None:
         # A copy: what is written here must not be seen in a public array.
         self.__values = np.array(values)
 
     def open(self, who: str) -> np.ndarray[Any, Any]:
-        """Take the values out: for the scores, and for the check of their range."""
+        """Return the values, for the scores and for the check of their range."""
         Private.opened[who] = Private.opened.get(who, 0) + 1
         return self.__values
 
@@ -127,7 +127,7 @@ class Private(NDArrayOperatorsMixin):
 
 
 def _bare(thing: Any) -> Any:
-    """The same with private arrays opened, for computing what is private again."""
+    """Return arguments with private arrays opened, to compute another private array."""
     if isinstance(thing, tuple | list):
         return type(thing)(map(_bare, thing))
     if isinstance(thing, dict):
@@ -136,7 +136,7 @@ def _bare(thing: Any) -> Any:
 
 
 def _no_public(outputs: Iterable[Any]) -> None:
-    """Refuse public arrays where values would be written."""
+    """Raise if values would be written into public arrays."""
     if any(isinstance(one, np.ndarray) for one in outputs):
         raise LeakError("private values were about to be written into a public array")
 
@@ -159,7 +159,7 @@ def _at(values: np.ndarray[Any, Any], place: Any) -> Private:
 
 
 class Table(np.ndarray[Any, Any]):
-    """A public table: looked up at a private place, it gives a private value."""
+    """A public table; looked up at a private index, it gives a private value."""
 
     def __getitem__(self, place: Any) -> Any:
         if _holds_private(place):

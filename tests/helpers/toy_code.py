@@ -75,7 +75,7 @@ class Word(Outcomes):
 
 @dataclass(frozen=True)
 class Nearest(Code):
-    """The nearest word of each unit, at odds of `odds` to one."""
+    """The code: the nearest word of each unit, at odds of `odds` to one."""
 
     odds: Fraction = Fraction(3)
     name, number = "nearest", 200

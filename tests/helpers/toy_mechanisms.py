@@ -1,4 +1,4 @@
-"""Mechanisms for the tests of the command: one that tells everything, one that tells nothing."""
+"""Mechanisms for tests of the command: one reveals everything, one reveals nothing."""
 
 from __future__ import annotations
 

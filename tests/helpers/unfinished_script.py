@@ -1,4 +1,4 @@
-"""Writes a file and stops on the way, to be killed there: KIND MOMENT PLACE. It says when it has come so far."""
+"""Write a file and stop midway, to be killed there: KIND MOMENT PLACE. Prints a line when it has stopped."""
 
 from __future__ import annotations
 

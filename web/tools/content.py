@@ -1,4 +1,4 @@
-"""Write what the page needs of Python: plans.json, networks, words.safetensors and the samples, into a folder.
+"""Write the page's plans.json, networks, words.safetensors and samples into a folder.
 
 There is a network for each engine, with the same weights: in WebAssembly, fewer multiplications take less time; on a
 graphics processor they would take more memory than some have.
@@ -44,26 +44,26 @@ from dipp.privacy.limits import ASSUMPTIONS, not_covered
 
 EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""Payload bits per pixel."""
+"""Rates that can be chosen, in payload bits per pixel."""
 SIDES = (8, 16, 32, 64, 128, None)
 """Sides of the squares that can be hidden, in pixels; None for the whole picture."""
 OBJECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""ε of such a square, wherever it lies, or of the whole picture."""
+"""ε that can be chosen for such a square, wherever it lies, or for the whole picture."""
 MOST_PLACES = 4
-"""Boxes that may overlap, where boxes are asked."""
+"""Largest number of boxes that may overlap if boxes are asked."""
 CALLS = {256: 15, 512: 8, 1024: 3}
 """Network calls along the chain, by the side of the largest square picture: fewer than the command line takes, since a
 browser is slower. Three calls are expected to show 0.5 dB less than fifteen at ε = 1, and 1.3 dB less at ε = 4."""
 SQUARE = min(CALLS)
-"""Side of the pictures that questions are planned for; such plans serve all sizes."""
+"""Side of the pictures for which questions are planned; the plans serve all sizes."""
 PIXELS = SQUARE * SQUARE
 NETWORKS: dict[str, type[Build]] = {"wasm": WinogradBuild, "webgpu": Build}
-"""How convolutions are written for each engine of the page."""
+"""Convolutions of the network for each engine of the page."""
 SAMPLES = Path(__file__).parents[2] / "examples" / "pictures"
 
 
 def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
-    """The planner of a model, of pairs alone, the one code that the page draws by; and what files say of the model."""
+    """Return a model's planner for pairs, the only code of pixels on the page, and the facts that files state."""
     denoiser, table = models.load(model), ErrorTable.of_model(model)
     measured = table.provenance.get("model", denoiser.identity)
     if table.residuals is None or measured != denoiser.identity:
@@ -76,7 +76,7 @@ def planner(model: str) -> tuple[SensingPlanner, dict[str, Any]]:
 
 
 def described(epsilon: float, rate: float, point: Point, geometry: Geometry) -> dict[str, Any]:
-    """A plan for JSON: floats are written so that they are read back exactly."""
+    """Return a plan for JSON, whose floats are read back exactly."""
     plan = point.plan
     (tilt,) = {step.tilt for step in plan.steps}
     promised = Certificate.of(plan, geometry)
@@ -95,7 +95,7 @@ def described(epsilon: float, rate: float, point: Point, geometry: Geometry) -> 
 
 
 def hiding(own: Books, side: int | None, epsilon: float, channels: int) -> dict[str, Any] | None:
-    """The plan that hides squares of a side, or the whole picture, for JSON; None if no plan keeps the ε."""
+    """Return the plan that hides squares of a side, or the whole picture, for JSON; None if no plan keeps the ε."""
     geometry = Geometry(SQUARE, SQUARE, channels)
     budget = Budget(epsilon=epsilon, unit=Picture()) if side is None else Budget(epsilon=epsilon, hidden=(side, side))
     units = (Picture(),) if side is None else questions.units_of(own)
@@ -117,33 +117,33 @@ def hiding(own: Books, side: int | None, epsilon: float, channels: int) -> dict[
 
 
 def asking(epsilon: float, places: int) -> dict[str, Any]:
-    """The plan that asks regions of at most this many places, for JSON."""
+    """Return the plan that asks regions of at most `places` places, for JSON."""
     unit = Regions(tuple(Place(0, 0, 0, 1, 1) for _ in range(places)))
     (step,) = plan_of_regions(unit, epsilon).steps
     return {"epsilon": epsilon, "places": places, "question": question(step)}
 
 
 def question(step: Question) -> dict[str, Any]:
-    """A step for JSON; integers that JavaScript's numbers cannot hold are written as text."""
+    """Return a step for JSON; integers too large for JavaScript's numbers are text."""
     found = {name: getattr(step, name) for name in ("split", "rounds", "candidate", "scale", "best")}
     weights = {"heavy": str(step.heavy), "light": str(step.light)}
     return found | weights | {"gain": step.snr_gain, "indexBits": step.index_bits}
 
 
 def left_open(unit: Unit) -> list[str]:
-    """What a certificate of a unit does not cover, without the names of Python's functions."""
+    """Return what a certificate of a unit does not cover, without the names of Python's functions."""
     return [text.removesuffix(", see Certificate.compose") for text in not_covered(unit)]
 
 
 def cells_not_covered() -> list[str]:
-    """What a certificate of cells does not cover, with {cell} for the cell and {met} for how many a face meets."""
+    """Return what a certificate of cells does not cover, with {cell} for the cell and {met} for the cells of a face."""
     example = Cells(8)
     face = str(example.met(60, 80))
     return [text.replace(example.short, "{cell}").replace(f" {face} ", " {met} ") for text in left_open(example)]
 
 
 def plans(model: str) -> dict[str, Any]:
-    """All plans of the grid."""
+    """Return all plans of the page."""
     own, names = planner(model)
     planners = [
         replace(own, geometry=Geometry(1, side * side, own.geometry.channels), calls=calls)

@@ -1,4 +1,4 @@
-"""Write what the Python code computes, for the tests of its port to TypeScript: `vectors.py OUT.json`.
+"""Write results of the Python code for the tests of its port to TypeScript: `vectors.py OUT.json`.
 
 Everything is drawn from a fixed seed. Doubles are written as 16 hex digits, so that they are compared to the last bit.
 """
@@ -67,27 +67,27 @@ from dipp.redaction.sources import open_source
 
 FAMILIES = ("raw", "between 1", "between 2", "between 3", "again", "finer")
 BITS = (4, 6)
-"""Index bits of the books that are made up here."""
+"""Index bits of the random books in these tests."""
 SIZES = ((1, 1, 3), (2, 3, 3), (7, 9, 3), (16, 24, 3), (31, 33, 3), (20, 20, 1))
 
 
 def double(value: float) -> str:
-    """The bits of a double."""
+    """Return the bits of a double in hex."""
     return struct.pack(">d", value).hex()
 
 
 def digest(array: Any, kind: str) -> str:
-    """SHA-256 of numbers in a byte order."""
+    """Return the SHA-256 of numbers in a byte order."""
     return hashlib.sha256(np.ascontiguousarray(array, kind).tobytes()).hexdigest()
 
 
 def float32(value: float) -> float:
-    """The nearest 32-bit float."""
+    """Return the nearest 32-bit float."""
     return float(np.float32(value))
 
 
 class Shrinking(Denoiser):
-    """A denoiser that a test can write down twice: x̂0 = y·SNR/(SNR + 1), within [−1, 1]; and 0.1 of what it is told."""
+    """A denoiser that TypeScript computes alike: x̂0 = y·SNR/(SNR + 1) within [−1, 1], plus 0.1 of the other planes."""
 
     any_size = True
 
@@ -98,7 +98,7 @@ class Shrinking(Denoiser):
         self.channels, self.sample_size, self.device = 3, (8, 8), torch.device("cpu")
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:  # noqa: ARG002
-        """At any SNR."""
+        """Return x̂0 at any SNR."""
         snr = evidence.level
         found = (evidence.merged.state * float32(snr / (snr + 1))).clamp(-1, 1)
         if evidence.compared is not None and evidence.answers is not None:
@@ -108,13 +108,13 @@ class Shrinking(Denoiser):
 
 
 class Counted:
-    """Private bytes for tests: SHA-256 of 0, 1, 2, …, one after the other."""
+    """Repeatable private bytes for tests: SHA-256 of 0, 1, 2, …, one after the other."""
 
     def __init__(self) -> None:
         self.used = 0
 
     def __call__(self, count: int) -> bytes:
-        """The next `count` bytes."""
+        """Return the next `count` bytes."""
         first, last = self.used // 32, -(-(self.used + count) // 32)
         blocks = b"".join(hashlib.sha256(struct.pack("<Q", i)).digest() for i in range(first, last))
         found = blocks[self.used - 32 * first :][:count]
@@ -123,17 +123,17 @@ class Counted:
 
 
 class Vectors:
-    """All of them, from one generator."""
+    """All test vectors, from one generator of random numbers."""
 
     def __init__(self) -> None:
         self.draw = random.Random(7)
 
     def seed(self) -> bytes:
-        """A public seed."""
+        """Return a public seed."""
         return self.draw.randbytes(16)
 
     def plan(self, code: Flat | Pairs, steps: int | None = None, touches: int = 0) -> Plan:
-        """A random sensing plan; `touches` bounds how often a pixel is touched, if given."""
+        """Return a random sensing plan; `touches` bounds how often a pixel is touched, if given."""
         count = steps or self.draw.choice([1, 2, 5, 16, 32])
         groups = self.draw.choice([1, 2, 4, 16]) if not touches else max(1, -(-count // touches))
         tilt = float32(math.exp(self.draw.uniform(math.log(0.05), math.log(8 if code.name == "pairs" else 1.5))))
@@ -146,7 +146,7 @@ class Vectors:
         return Plan(Coding(Sign(period=3 * groups), code), tuple(made))
 
     def questions(self, unit: Unit) -> Plan:
-        """A random plan of questions: by words, and a last one by signs in some."""
+        """Return a random plan of questions by words; some plans end with a question by signs."""
         splits = sorted(self.draw.choices((1, 2, 4), k=self.draw.randint(1, 3)))
         return Plan(
             Coding(Sign(period=1), Closest()), tuple(map(self._question, range(len(splits)), splits)), unit=unit
@@ -163,7 +163,7 @@ class Vectors:
         return Question(split, rounds, candidate, scale, best, own.heavy, own.light, gain, 1, bits)
 
     def books(self) -> tuple[Books, bytes]:
-        """Random books, as their file has them."""
+        """Return random books, and the bytes of their file."""
         made = {
             (family, bits): Book(self._words(1 << bits), np.array(self.draw.choices(range(1, 99), k=1 << bits)))
             for family, bits in itertools.product(FAMILIES, BITS)
@@ -179,7 +179,7 @@ class Vectors:
         return np.array([self.draw.gauss(0, 0.3) for _ in range(count * 48)], np.float32).reshape(count, 48)
 
     def weights(self) -> Iterator[dict[str, Any]]:
-        """Prices of draws among the closest candidates."""
+        """Return prices of draws among the closest candidates."""
         planned = [
             Weights.within(n, m, epsilon)
             for n, m in ((2, 1), (4, 3), (16, 1), (64, 5), (1024, 1), (4096, 30), (1 << 20, 1))
@@ -192,7 +192,7 @@ class Vectors:
             yield {**whole, "price": price}
 
     def nearest(self) -> Iterator[dict[str, Any]]:
-        """Scores of all kinds, and the sets T that follow from them."""
+        """Return scores of all kinds, and the sets T that follow from them."""
         for _ in range(60):
             count = self.draw.choice([2, 9, 40])
             scores = [
@@ -209,7 +209,7 @@ class Vectors:
         return math.exp(self.draw.uniform(-4, 0)), math.exp(self.draw.uniform(-6, 1))
 
     def release(self, plan: Plan, channels: int = 3, model: str | None = None, *, windowed: bool = False) -> Release:
-        """A release of a plan."""
+        """Return a release of a plan."""
         table = self.draw.choice([None, hashlib.sha256(b"table").hexdigest()])
         delta = self.draw.choice([None, 1e-6])
         name = model or hashlib.sha256(b"model").hexdigest()
@@ -222,7 +222,7 @@ class Vectors:
         return Release(plan, name, seed, channels, delta, table, given, beacon, window, hidden)
 
     def streams(self) -> Iterator[dict[str, Any]]:
-        """Derivation of streams, words, permutations and draws."""
+        """Return streams with their words, permutations and draws."""
         for purpose, image, step in itertools.product(("candidates", "mask/pixels", "chunks"), (0, 3, 1 << 40), (0, 7)):
             seed = self.seed()
             source = randomness.stream(seed, image, step, purpose)
@@ -243,7 +243,7 @@ class Vectors:
             }
 
     def masks(self) -> Iterator[dict[str, Any]]:
-        """Touched coordinates, their deal to chunks, counts and worst charges."""
+        """Return touched coordinates, their chunks, counts and worst costs."""
         for (height, width, channels), period in itertools.product(SIZES, (1, 3, 4, 12, 93)):
             if period != 1 and period < channels:
                 continue
@@ -271,7 +271,7 @@ class Vectors:
             yield found
 
     def arithmetics(self) -> Iterator[dict[str, Any]]:
-        """Integers of steps, clipped and not."""
+        """Return the integers of steps with and without a clip."""
         for _ in range(200):
             alpha = self.draw.choice([Fraction(1), Fraction(2), Fraction(3, 2), Fraction(1, 3)])
             period = self.draw.choice([1, 3, 12, 93])
@@ -300,7 +300,7 @@ class Vectors:
             }
 
     def prices(self) -> Iterator[dict[str, Any]]:
-        """Charges of single coordinates, and tables of thresholds."""
+        """Return costs of single coordinates, and tables of thresholds."""
         for number in range(300):
             bits = self.draw.randint(3, 15)
             largest = self.draw.randint(1, min(1023, math.floor(19.9 / math.log(2) * 2**bits)))
@@ -315,7 +315,7 @@ class Vectors:
             }
 
     def archives(self) -> Iterator[dict[str, Any]]:
-        """Files of random indices: bytes, certificate, and what becomes of them when they are damaged."""
+        """Return files of random indices: their bytes, their certificates, and whether damaged copies are read."""
         plans = [self.plan(Pairs() if number % 3 else Flat()) for number in range(32)]
         units: list[Unit] = [Cells(16), Cells(64), Picture(), Cells(32)]
         plans += [self.questions(unit) for unit in units for _ in range(4)]
@@ -360,7 +360,7 @@ class Vectors:
             }
 
     def _damaged(self, data: bytes) -> dict[str, Any]:
-        """A byte of the file changed and its checksum mended, and whether Python still opens it."""
+        """Return a file with one changed byte and a right checksum, and whether Python opens it."""
         inner = bytearray(data[:-4])
         inner[self.draw.randrange(min(len(inner), 300))] ^= 1 << self.draw.randrange(8)
         changed = bytes(inner) + checksum(bytes(inner))
@@ -371,7 +371,7 @@ class Vectors:
             return {"file": changed.hex(), "opens": False, "why": str(error)}
 
     def encodings(self, books: Books) -> Iterator[dict[str, Any]]:
-        """Pictures that were really encoded, with private bytes that a test can repeat, and decoded."""
+        """Return pictures that were really encoded with repeatable private bytes, and decoded."""
         plain, told = Shrinking(books), Shrinking(books, ("state", "compared", "answer"))
         plans = [
             (self.plan(code, steps=9, touches=3), size)
@@ -410,7 +410,7 @@ class Vectors:
             }
 
     def answers(self, books: Books) -> Iterator[dict[str, Any]]:
-        """Regions that were really asked, with private bytes that a test can repeat, and what the answers show."""
+        """Return regions that were really asked with repeatable private bytes, and the decoded answers."""
         denoiser = Shrinking(books)
         cases = (
             ((20, 30), ((4, 3, 9, 12),), 1),
@@ -442,7 +442,7 @@ class Vectors:
             }
 
     def _regions(self, shape: tuple[int, int], boxes: tuple[tuple[int, ...], ...]) -> Regions:
-        """Boxes as a unit, by the code that redacts."""
+        """Return boxes as a unit, made by the code that redacts."""
         source = open_source(png.write(Raster(np.zeros((*shape, 3), np.uint8))))
         placed = PlacedRegions(
             tuple(Region(Box(box[0], box[1], box[0] + box[2], box[1] + box[3])) for box in boxes),
@@ -455,7 +455,7 @@ class Vectors:
         return unit
 
     def networks(self) -> Iterator[dict[str, Any]]:
-        """Small random networks, as they are exported, and what they predict from evidence of all kinds."""
+        """Return small random networks as they are exported, and their predictions from evidence of all kinds."""
         for planes in (PLAIN, (*PLAIN, "precision"), tuple(CHANNELS)[:5], tuple(CHANNELS)):
             with torch.random.fork_rng():
                 torch.manual_seed(len(planes))
@@ -488,7 +488,7 @@ class Vectors:
         return denoiser.predict(Evidence(views[0], own, *estimate, *told)).flatten().tolist()
 
     def redactions(self) -> Iterator[dict[str, Any]]:
-        """Pictures whose boxes were painted, by a denoiser that a test can write down twice."""
+        """Return pictures with painted boxes, by a denoiser that TypeScript computes alike."""
         painter = Painter(Shrinking())
         for number, (height, width) in enumerate(((20, 30), (120, 90), (70, 200))):
             waves = np.add.outer(np.arange(height) / 7.0, np.arange(width) / 11.0)[..., None]
@@ -536,7 +536,7 @@ def main() -> None:
 
 
 def _golden(path: Path) -> dict[str, Any]:
-    """What a golden file says."""
+    """Return the facts about a golden file."""
     data = path.read_bytes()
     made = Archive.from_bytes(data)
     coding = made.release.plan.coding
