@@ -110,7 +110,7 @@ def seams(pixels: Pixels) -> dict[str, float]:
         near[:, max(0, place - SEAM_WIDTH) : place + SEAM_WIDTH] |= 0 < place < width
     archive = codec.encode([pixels], odometer=False)
     (whole,) = codec.decode(archive)
-    photonet.TILE = SEAM_SIDE
+    photonet.TILE, photonet.WIDEST = SEAM_SIDE, 0  # in place of bands
     (tiled,) = codec.decode(archive)
     squares = [np.square(one.astype(np.float64) - pixels).mean(axis=2) for one in (tiled, whole)]
     in_tiles, in_whole = (one[near].mean() / one[~near].mean() for one in squares)
@@ -126,7 +126,7 @@ def engines(denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
     """Return the time of the new network in several CPU engines, and their largest error at SNR 1."""
     from dipp.models.photonet import PhotoDenoiser
     from dipp.models.runtime import Runtime
-    from dipp.models.winograd import Winograd
+    from dipp.models.winograd_network import Winograd
 
     assert isinstance(denoiser, PhotoDenoiser)
     network, snr, config, weights = denoiser.network, torch.ones(1), denoiser.config, denoiser.weights

@@ -7,10 +7,11 @@
 | `diffusion` | the noise schedule, steps of the reverse process, samplers |
 | `photonet` | denoisers for photographs of any size, among them the one that ships |
 | `config`, `network` | the config of their convolutional network; the network in PyTorch |
-| `tiles` | large pictures in bounded memory |
+| `tiles` | large pictures in bounded memory, where the network does not take them in bands |
 | `runtime`, `graph` | the same network in ONNX Runtime, for the CPU, and as an ONNX graph |
 | `winograd_graph` | the ONNX graph with fewer multiplications, for the page |
-| `winograd`, `winograd_kernels` | the same network with fewer multiplications, for large pictures on the CPU |
+| `winograd`, `winograd_kernels` | convolutions with fewer multiplications on the CPU |
+| `winograd_network` | the same network with these convolutions, for large pictures in bands of rows |
 | `unet`, `windows` | diffusers' networks of the class `UNet2DModel`; pictures of other sizes than the network's own |
 | `latent`, `ladder` | latent models: a VAE around a network of latents; the noise levels of that network |
 | `components`, `conditioning`, `prompts` | the parts of a pipeline; how to call its network; conditions from a text |

@@ -11,7 +11,7 @@ engine takes one stacked tensor of those planes, and the level.
 **Numbers.** As for every denoiser, steps along timesteps compute in fp32 and sensing in TF32 (`denoiser.Numbers`). On
 CUDA, pictures of at most `GRAPH_PIXELS` go through graphs; for larger ones, running the kernels takes longer than
 launching them. The CPU always computes in fp32: by ONNX Runtime (`runtime`), and for pictures of at least
-`LARGE_PIXELS` by Winograd's convolutions (`winograd`), which take a second to load.
+`LARGE_PIXELS` in bands of rows by Winograd's convolutions (`winograd_network`), which take half a second to load.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from dipp import files
 from dipp.core.arrays import Array, alike, host, library
 from dipp.errors import DippError
-from dipp.models import hub
+from dipp.models import hub, watch
 from dipp.models.config import LARGEST_SNR, Config
 from dipp.models.denoiser import Device, Numbers
 from dipp.models.diffusion import NoiseSchedule
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 
     from dipp.models.network import Network
     from dipp.models.runtime import Runtime
-    from dipp.models.winograd import Winograd
+    from dipp.models.winograd_network import Winograd
 
 Floats = NDArray[np.float32]
+ALL = slice(None)
 
 CLASS = "PhotoNet"
 """Class name in the configs of such networks."""
@@ -59,6 +60,8 @@ PIXELS_PER_CALL = {"cpu": 64 << 10, "mps": 64 << 10, "cuda": 512 << 10}
 """Largest number of pixels in one call of the network, by device; a larger picture has a call of its own."""
 TILE = 1024
 """Largest side of a tile without its margin, in pixels, which bounds the memory of large pictures."""
+WIDEST = 8192
+"""Largest width of pictures that the CPU computes in bands of rows, whose memory grows with the width."""
 GRAPH_PIXELS = 64 * 64
 """Largest number of pixels of pictures that go through CUDA graphs."""
 LARGE_PIXELS = 256 * 256
@@ -156,18 +159,39 @@ class PhotoDenoiser(NetworkDenoiser):
         if not level < math.inf:
             raise DippError("snr", f"must be finite, got {level}")
         self._check_shape(shape)
-        config, number = self.config, min(level, LARGEST_SNR)  # a larger number may be beyond fp32
-        at_once = max(1, self.pixels_per_call[self.device.type] // math.prod(shape[2:]))
-
-        def predict_images(images: slice) -> Array:
-            def predict(rows: slice, columns: slice) -> Array:
-                told = evidence.part(images, rows, columns).stacked(config.planes, LARGEST_SNR)
-                return self._predicted(told, number, numbers)
-
-            return tiled(predict, (shape[2], shape[3]), config.stride, config.margin, TILE)
-
-        parts = [predict_images(slice(first, first + at_once)) for first in range(0, shape[0], at_once)]
+        number = min(level, LARGEST_SNR)  # a larger number may be beyond fp32
+        pixels = math.prod(shape[2:])
+        at_once = max(1, self.pixels_per_call[self.device.type] // pixels)
+        predict = self._in_tiles
+        if self.device.type == "cpu" and pixels >= LARGE_PIXELS and shape[3] <= WIDEST:
+            predict, at_once = self._in_bands, 1
+        groups = (slice(first, first + at_once) for first in range(0, shape[0], at_once))
+        parts = [predict(evidence.part(group, ALL, ALL), number, numbers) for group in groups]
         return evidence.restored(parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts))
+
+    def _in_bands(self, evidence: Evidence, number: float, numbers: Numbers) -> Array:
+        """Return x̂0 of one picture, computed in bands if the engine does that."""
+        from dipp.models.winograd_network import Winograd
+
+        engine = self._large
+        if not isinstance(engine, Winograd):
+            return self._in_tiles(evidence, number, numbers)
+
+        def told(rows: slice) -> Floats:
+            return host(evidence.part(ALL, rows, ALL).stacked(self.planes, LARGEST_SNR)).astype(np.float32, copy=False)
+
+        height, width = evidence.state.shape[2:]
+        return alike(engine.predict(told, (height, width), number, watch.predicted), evidence.state)
+
+    def _in_tiles(self, evidence: Evidence, number: float, numbers: Numbers) -> Array:
+        """Return x̂0 of one batch, computed in tiles if the pictures are large."""
+
+        def predict(rows: slice, columns: slice) -> Array:
+            told = evidence.part(ALL, rows, columns).stacked(self.planes, LARGEST_SNR)
+            return self._predicted(told, number, numbers)
+
+        height, width = evidence.state.shape[2:]
+        return tiled(predict, (height, width), self.config.stride, self.config.margin, TILE)
 
     def _predicted(self, told: Array, number: float, numbers: Numbers) -> Array:
         """Return x̂0 of one batch of stacked planes: on the CPU by ONNX Runtime or Winograd's convolutions."""
@@ -210,7 +234,8 @@ class PhotoDenoiser(NetworkDenoiser):
     @functools.cached_property
     def _large(self) -> Winograd | Runtime:
         """Engine for large pictures: `Winograd`, or the runtime if its kernels do not support machine or network."""
-        from dipp.models.winograd import Winograd, possible
+        from dipp.models.winograd import possible
+        from dipp.models.winograd_network import Winograd
 
         return Winograd(self.config, self.weights) if possible(self.config) else self._runtime
 

@@ -231,103 +231,102 @@ _leave_activated, _leave_added = _leaving(True), _leaving(False)
 
 @compiled(nogil=True)
 def convolve_tiles(
-    x: Floats, weights: Floats, scale: Floats, shift: Floats, out: Floats, activate: bool, start: int, stop: int
+    x: Floats,
+    weights: Floats,
+    scale: Floats,
+    shift: Floats,
+    out: Floats,
+    above: int,
+    activate: bool,
+    start: int,
+    stop: int,
 ) -> None:
-    """Compute `winograd.convolve` for the tiles from number `start` to `stop` of a batch."""
-    _, height, width, inputs = x.shape
-    across = -(-width // OUT)
-    each = across * -(-height // OUT)
+    """Compute `winograd.convolve` for the tiles from number `start` to `stop`."""
+    inputs, across = x.shape[2], -(-out.shape[1] // OUT)
     cells = np.zeros((TILES, CELLS, inputs), np.float32)
     products = np.empty((TILES, CELLS, PANEL), np.float32)
-    zeros, spare = np.zeros(inputs, np.float32), np.zeros(out.shape[3], np.float32)
+    zeros, spare = np.zeros(inputs, np.float32), np.zeros(out.shape[2], np.float32)
     for first in range(start, stop, TILES):
         count = min(TILES, stop - first)
         for i in range(count):
-            image, tile = divmod(first + i, each)
-            _enter(x[image], zeros, tile // across * OUT, tile % across * OUT, cells[i])
+            tile = first + i
+            _enter(x, zeros, tile // across * OUT + above, tile % across * OUT, cells[i])
         for panel in range(len(weights)):
             for cell in range(CELLS):
                 for i in range(0, count, ROWS):
                     _multiply(cells[i:, cell], weights[panel, cell], products[i:, cell])
             for i in range(count):
-                image, tile = divmod(first + i, each)
+                tile = first + i
                 top, left = tile // across * OUT, tile % across * OUT
                 if activate:
-                    _leave_activated(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
+                    _leave_activated(products[i], scale, shift, out, spare, top, left, panel * PANEL)
                 else:
-                    _leave_added(products[i], scale, shift, out[image], spare, top, left, panel * PANEL)
+                    _leave_added(products[i], scale, shift, out, spare, top, left, panel * PANEL)
 
 
 @compiled(nogil=True)
 def shrink_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: int, stop: int) -> None:
-    """Compute the 2×2 convolution with stride 2 of x (N, 2H, 2W, I), and write it to out (N, H, W, O).
+    """Compute the 2×2 convolution with stride 2 of x (2H, 2W, I), and write it to out (H, W, O).
 
     The weights are (O/PANEL, 4·I, PANEL). The pixels of `out` from number `start` to `stop` are computed.
     """
-    _, height, width, _ = out.shape
-    inputs = x.shape[3]
+    width, inputs = out.shape[1], x.shape[2]
     rows, products = np.zeros((ROWS, 4 * inputs), np.float32), np.empty((ROWS, PANEL), np.float32)
     for first in range(start, stop, ROWS):
         count = min(ROWS, stop - first)
         for i in range(count):
-            image, pixel = divmod(first + i, height * width)
-            top, left = 2 * (pixel // width), 2 * (pixel % width)
-            for y in range(2):
-                for column in range(2 * inputs):
-                    rows[i, 2 * inputs * y + column] = x[image, top + y, left + column // inputs, column % inputs]
+            top, left = 2 * ((first + i) // width), 2 * ((first + i) % width)
+            for corner in range(4):
+                for channel in range(inputs):
+                    rows[i, corner * inputs + channel] = x[top + corner // 2, left + corner % 2, channel]
         for panel in range(len(weights)):
             _multiply_rows(rows, weights[panel], products)
             for i in range(count):
-                image, pixel = divmod(first + i, height * width)
-                for column in range(PANEL):
-                    channel = PANEL * panel + column
-                    out[image, pixel // width, pixel % width, channel] = products[i, column] + bias[channel]
+                y, column = divmod(first + i, width)
+                for channel in range(PANEL):
+                    out[y, column, PANEL * panel + channel] = products[i, channel] + bias[PANEL * panel + channel]
 
 
 @compiled(nogil=True)
 def grow_pixels(x: Floats, weights: Floats, bias: Floats, out: Floats, start: int, stop: int) -> None:
-    """Add the transposed 2×2 convolution of x (N, H, W, I), and the bias, to out (N, 2H, 2W, O).
+    """Add the transposed 2×2 convolution of x (H, W, I), and the bias, to out (2H, 2W, O).
 
     The weights are (4·O/PANEL, I, PANEL): all channels of the upper left output pixel, then of the upper right one, and
     so on. The pixels of x from number `start` to `stop` are used.
     """
-    _, height, width, inputs = x.shape
+    _, width, inputs = x.shape
     panels = len(weights) // 4
     rows, products = np.zeros((ROWS, inputs), np.float32), np.empty((ROWS, PANEL), np.float32)
     for first in range(start, stop, ROWS):
         count = min(ROWS, stop - first)
         for i in range(count):
-            image, pixel = divmod(first + i, height * width)
-            rows[i] = x[image, pixel // width, pixel % width]
+            rows[i] = x[(first + i) // width, (first + i) % width]
         for panel in range(len(weights)):
-            corner, channel = panel // panels, PANEL * (panel % panels)
+            corner, start_channel = panel // panels, PANEL * (panel % panels)
             _multiply_rows(rows, weights[panel], products)
             for i in range(count):
-                image, pixel = divmod(first + i, height * width)
-                top, left = 2 * (pixel // width) + corner // 2, 2 * (pixel % width) + corner % 2
-                for column in range(PANEL):
-                    out[image, top, left, channel + column] += products[i, column] + bias[channel + column]
+                top, left = 2 * ((first + i) // width) + corner // 2, 2 * ((first + i) % width) + corner % 2
+                for channel in range(PANEL):
+                    out[top, left, start_channel + channel] += products[i, channel] + bias[start_channel + channel]
 
 
 @compiled(nogil=True)
 def fold(planes: Floats, out: Floats) -> None:
-    """Fold squares of 2×2 pixels of planes (N, K, H, W) into channels of `out` (N, ≥ ⌈H/2⌉, ≥ ⌈W/2⌉, ≥ 4K)."""
-    images, count, height, width = planes.shape
-    for image in range(images):
-        for y in range(height):
-            for plane in range(count):
-                channel = 4 * plane + 2 * (y % 2)
-                for x in range(width):
-                    out[image, y // 2, x // 2, channel + x % 2] = planes[image, plane, y, x]
+    """Fold squares of 2×2 pixels of planes (K, H, W) into channels of `out` (≥ ⌈H/2⌉, ≥ ⌈W/2⌉, ≥ 4K)."""
+    count, height, width = planes.shape
+    for y in range(height):
+        for plane in range(count):
+            channel = 4 * plane + 2 * (y % 2)
+            for x in range(width):
+                out[y // 2, x // 2, channel + x % 2] = planes[plane, y, x]
 
 
 @compiled(nogil=True)
 def unfold(x: Floats, out: Floats) -> None:
-    """Unfold the first 4K channels of x (N, H, W, C) into the planes `out` (N, K, 2H, 2W): the inverse of `fold`."""
-    images, count, height, width = out.shape
-    for image in range(images):
-        for plane in range(count):
-            for y in range(height):
-                channel = 4 * plane + 2 * (y % 2)
-                for column in range(width):
-                    out[image, plane, y, column] = x[image, y // 2, column // 2, channel + column % 2]
+    """Unfold the first 4K channels of x (H, W, C) into the planes `out` (K, 2H, 2W): the inverse of `fold`."""
+    count, height, width = out.shape
+    for plane in range(count):
+        for y in range(height):
+            channel = 4 * plane + 2 * (y % 2)
+            for column in range(width):
+                out[plane, y, column] = x[y // 2, column // 2, channel + column % 2]

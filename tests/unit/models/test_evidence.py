@@ -20,8 +20,8 @@ from dipp.models.evidence import EXACT, Evidence, levels
 from dipp.models.network import Network, widened
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
-from dipp.models.winograd import Winograd
 from dipp.models.winograd_kernels import PANEL
+from dipp.models.winograd_network import Winograd
 
 ALL = tuple(CHANNELS)
 WIDE = dataclasses.replace(SMALL, planes=ALL)

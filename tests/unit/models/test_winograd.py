@@ -1,29 +1,32 @@
-"""Winograd's convolutions agree with PyTorch for all sizes, batches and numbers of threads."""
+"""Winograd's convolutions and their network agree with PyTorch for all sizes, bands and numbers of threads."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from helpers.networks import ROUNDING, random_network
+from helpers.networks import ROUNDING, random_network, weights_of
 from numba.core.runtime import _nrt_python, rtsys
 from torch.nn import functional
 
 from dipp import models
-from dipp.models import photonet, winograd
-from dipp.models.config import Config
+from dipp.models import photonet, watch, winograd, winograd_network
+from dipp.models.config import CHANNELS, LARGEST_SNR, Config
 from dipp.models.evidence import Evidence
 from dipp.models.photonet import PhotoDenoiser
 from dipp.models.runtime import Runtime
-from dipp.models.winograd import STEP, Winograd, convolve, transformed
+from dipp.models.winograd import STEP, convolve, transformed
 from dipp.models.winograd_kernels import INPUTS, LANES, OUTPUTS, PANEL, WEIGHTS, Floats, convolve_tiles
+from dipp.models.winograd_network import Winograd
 
 CONFIG = Config(channels=(64, 128), down=(1, 1), up=(2,), embedding=16)
 ERROR = 5e-5
@@ -44,9 +47,9 @@ def layer(inputs: int, outputs: int) -> tuple[Floats, Floats, Floats]:
 
 
 def exact(x: Floats, weights: Floats, scale: Floats, shift: Floats) -> torch.Tensor:
-    """Return scale·(W∗x) + shift in double precision, (N, H, W, O)."""
-    given = torch.from_numpy(x).double().permute(0, 3, 1, 2)
-    found = functional.conv2d(given, torch.from_numpy(weights).double(), padding=1).permute(0, 2, 3, 1)
+    """Return scale·(W∗x) + shift in double precision, (H, W, O)."""
+    given = torch.from_numpy(x).double().permute(2, 0, 1)
+    found = functional.conv2d(given, torch.from_numpy(weights).double(), padding=1).permute(1, 2, 0)
     return found * torch.from_numpy(scale) + torch.from_numpy(shift)
 
 
@@ -60,36 +63,59 @@ def test_the_matrices_make_a_convolution() -> None:
     np.testing.assert_allclose(OUTPUTS @ ((WEIGHTS @ g[:3]) * (INPUTS @ d)), expected, rtol=0, atol=1e-12)
 
 
+@pytest.fixture(params=[2])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return a function that sets the number of threads, which is 2 until it is called."""
+
+    def use(count: int) -> None:
+        monkeypatch.setattr(winograd, "threads", lambda: count)
+
+    use(request.param)
+    return use
+
+
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("size", [(1, 1), (4, 4), (5, 3), (8, 9), (2, 31), (37, 42)])
-@pytest.mark.parametrize("batch", [1, 3])
-def test_convolutions_are_those_of_pytorch(size: tuple[int, int], batch: int) -> None:
+def test_convolutions_are_those_of_pytorch(size: tuple[int, int]) -> None:
     """Convolutions agree with PyTorch at borders that cut tiles, and for fewer tiles than a group."""
     inputs, outputs = 2 * LANES, 3 * PANEL
-    x, (weights, scale, shift) = numbers(batch, *size, inputs), layer(inputs, outputs)
-    kept, z, out = x.copy(), exact(x, weights, scale, shift), np.full((batch, *size, outputs), np.nan, np.float32)
-    convolve(x, transformed(weights), scale, shift, out, activate=True, threads=2)
+    x, (weights, scale, shift) = numbers(*size, inputs), layer(inputs, outputs)
+    kept, z, out = x.copy(), exact(x, weights, scale, shift), np.full((*size, outputs), np.nan, np.float32)
+    convolve(x, transformed(weights), scale, shift, out, activate=True)
     close(out, functional.silu(z))
     before = out.copy()
-    convolve(x, transformed(weights), scale, shift, out, activate=False, threads=2)
+    convolve(x, transformed(weights), scale, shift, out, activate=False)
     close(out, torch.from_numpy(before) + z)
     assert np.array_equal(x, kept)
 
 
-def test_neither_threads_nor_the_batch_change_a_bit() -> None:
-    x, (weights, scale, shift) = numbers(3, 61, 50, LANES), layer(LANES, PANEL)
-    assert 4 * STEP < 3 * 16 * 13  # there is something to share, and steps cross pictures
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(("first", "last"), [(0, 5), (4, 6), (4, 13), (8, 9)])
+def test_rows_of_a_convolution_are_those_of_the_whole(first: int, last: int) -> None:
+    x, (weights, scale, shift) = numbers(13, 10, LANES), layer(LANES, PANEL)
+    whole, part = np.empty((13, 10, PANEL), np.float32), np.empty((last - first, 10, PANEL), np.float32)
+    convolve(x, transformed(weights), scale, shift, whole, activate=True)
+    above = max(0, first - 1)
+    convolve(x[above : last + 1], transformed(weights), scale, shift, part, above=first - above, activate=True)
+    close(part, torch.from_numpy(whole[first:last]).double())
 
-    def found(x: Floats, threads: int) -> Floats:
-        out = np.empty((*x.shape[:3], PANEL), np.float32)
-        convolve(x, transformed(weights), scale, shift, out, activate=True, threads=threads)
+
+def test_threads_do_not_change_a_bit(threads: Callable[[int], None]) -> None:
+    x, (weights, scale, shift) = numbers(181, 50, LANES), layer(LANES, PANEL)
+    assert 4 * STEP < 46 * 13  # there is something to share
+
+    def found(count: int) -> Floats:
+        threads(count)
+        out = np.empty((*x.shape[:2], PANEL), np.float32)
+        convolve(x, transformed(weights), scale, shift, out, activate=True)
         return out
 
-    whole = found(x, 1)
-    for threads in (2, 3, 50):
-        assert np.array_equal(found(x, threads), whole)
-    assert np.array_equal(found(x[1:2], 2), whole[1:2])
+    whole = found(1)
+    for count in (2, 3, 50):
+        assert np.array_equal(found(count), whole)
 
 
+@pytest.mark.usefixtures("threads")
 def test_an_error_in_another_thread_is_raised_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     began = threading.Barrier(2, timeout=60)
 
@@ -99,19 +125,20 @@ def test_an_error_in_another_thread_is_raised_by_the_call(monkeypatch: pytest.Mo
             raise MemoryError
 
     monkeypatch.setattr(winograd, "convolve_tiles", fail)
-    x, nothing, out = numbers(1, 4, 4 * 2 * STEP, LANES), np.empty(0, np.float32), numbers(1)
+    out, nothing = numbers(4, 4 * 2 * STEP, PANEL), np.empty(0, np.float32)
     with pytest.raises(MemoryError):
-        convolve(x, nothing, nothing, nothing, out, activate=True, threads=2)
+        convolve(nothing, nothing, nothing, nothing, out, activate=True)
 
 
+@pytest.mark.usefixtures("threads")
 def test_without_further_threads_the_calling_one_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    x, (weights, scale, shift) = numbers(1, 61, 50, LANES), layer(LANES, PANEL)
+    x, (weights, scale, shift) = numbers(61, 50, LANES), layer(LANES, PANEL)
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    out = np.empty((1, 61, 50, PANEL), np.float32)
-    convolve(x, transformed(weights), scale, shift, out, activate=True, threads=3)
+    out = np.empty((61, 50, PANEL), np.float32)
+    convolve(x, transformed(weights), scale, shift, out, activate=True)
     close(out, functional.silu(exact(x, weights, scale, shift)))
 
 
@@ -126,32 +153,32 @@ def test_nothing_is_read_or_written_outside(activate: bool) -> None:
         view[:] = inner
         return room, view
 
-    _, x = guarded(LANES, numbers(2, 5, 6, LANES))
-    room, out = guarded(PANEL, numbers(2, 5, 6, PANEL))
-    convolve(x, transformed(weights), scale, shift, out, activate=activate, threads=1)
+    _, x = guarded(LANES, numbers(5, 6, LANES))
+    room, out = guarded(PANEL, numbers(5, 6, PANEL))
+    convolve(x, transformed(weights), scale, shift, out, activate=activate)
     assert np.isfinite(out).all()
     assert np.isnan(room).sum() == room.size - out.size
 
 
 def test_the_activation_takes_numbers_of_any_size() -> None:
     z = np.array([-1e30, -1e4, -104, -88, -87, -20, -1e-3, 0, 1e-20, 1, 20, 88, 1e4, 1e30], np.float32)
-    shift, out = np.resize(z, PANEL), np.empty((1, 1, 1, PANEL), np.float32)
+    shift, out = np.resize(z, PANEL), np.empty((1, 1, PANEL), np.float32)
     nothing = transformed(np.zeros((PANEL, LANES, 3, 3), np.float32))
-    convolve(numbers(1, 1, 1, LANES), nothing, np.ones_like(shift), shift, out, activate=True, threads=1)
+    convolve(numbers(1, 1, LANES), nothing, np.ones_like(shift), shift, out, activate=True)
     expected = functional.silu(torch.from_numpy(shift).double()).float()
-    torch.testing.assert_close(torch.from_numpy(out[0, 0, 0]), expected, rtol=5e-7, atol=1e-7)
+    torch.testing.assert_close(torch.from_numpy(out[0, 0]), expected, rtol=5e-7, atol=1e-7)
     moderate = np.abs(shift) < 87
-    torch.testing.assert_close(torch.from_numpy(out[0, 0, 0, moderate]), expected[moderate], rtol=5e-7, atol=0)
+    torch.testing.assert_close(torch.from_numpy(out[0, 0, moderate]), expected[moderate], rtol=5e-7, atol=0)
 
 
 def test_the_memory_of_tiles_is_freed() -> None:
-    x, (weights, scale, shift) = numbers(1, 40, 40, LANES), layer(LANES, PANEL)
-    out = np.empty((1, 40, 40, PANEL), np.float32)
+    x, (weights, scale, shift) = numbers(40, 40, LANES), layer(LANES, PANEL)
+    out = np.empty((40, 40, PANEL), np.float32)
     _nrt_python.memsys_enable_stats()
     try:
         before = rtsys.get_allocation_stats()
         for _ in range(3):
-            convolve(x, transformed(weights), scale, shift, out, activate=True, threads=2)
+            convolve(x, transformed(weights), scale, shift, out, activate=True)
         after = rtsys.get_allocation_stats()
     finally:
         _nrt_python.memsys_disable_stats()
@@ -223,11 +250,57 @@ def test_neither_threads_nor_the_batch_change_a_bit_of_a_prediction(denoiser: Ph
         torch.set_num_threads(before)
 
 
-def test_tiles_equal_the_whole_picture(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
-    y = states(1, 150, 90)
-    whole = denoiser.predict(Evidence(y, 1.0))
-    monkeypatch.setattr(photonet, "TILE", 8 * denoiser.config.stride)
-    tiles = list[tuple[int, ...]]()
+@pytest.mark.parametrize(("size", "bands"), [((150, 90), 19), ((131, 40), 17), ((8, 300), 1), ((33, 7), 5)])
+def test_bands_equal_the_whole_picture(
+    denoiser: PhotoDenoiser, size: tuple[int, int], bands: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bands of twice the stride give what one band gives; the first ones finish no row of the picture."""
+    y = states(1, *size)
+    whole, finished = denoiser.predict(Evidence(y, 1.0)), list[int]()
+    monkeypatch.setattr(winograd_network, "BAND", 1)
+    monkeypatch.setattr(watch, "predicted", finished.append)
+    torch.testing.assert_close(denoiser.predict(Evidence(y, 1.0)), whole, rtol=0, atol=ROUNDING)
+    assert len(finished) == bands == -(-size[0] // (2 * denoiser.config.stride))
+    assert sum(finished) == math.prod(size)
+    assert (finished[0] == 0) == (bands > 1)
+
+
+def test_bands_of_all_scales_equal_the_whole_picture() -> None:
+    """Bands equal the whole for five scales, stages without blocks, and maps of precision."""
+    config = Config((PANEL,) * 5, (1, 0, 1, 1, 2), (3, 1, 0, 1), embedding=16, planes=tuple(CHANNELS))
+    network, state = random_network(config), states(1, 700, 45)
+    precision = torch.rand(1, 1, 700, 45, generator=torch.Generator().manual_seed(0)) * 4
+    evidence = Evidence(state, precision, state / 2, 0.5, state / 3, state.sign())
+    told = evidence.stacked(config.planes, LARGEST_SNR)
+    engine = Winograd(config, weights_of(network))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd_network, "BAND", 1)
+        bands = engine(told.numpy(), evidence.level)
+    expected = network(told, torch.tensor([evidence.level])).clamp(-1, 1)
+    torch.testing.assert_close(torch.from_numpy(bands), expected, rtol=0, atol=ROUNDING)
+
+
+def test_memory_does_not_grow_with_the_height(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd_network, "BAND", 1)
+    engine = Winograd(denoiser.config, denoiser.weights)
+
+    def peak(height: int) -> int:
+        plane = np.zeros((1, 3, height, 64), np.float32)
+        tracemalloc.start()
+        try:
+            x0 = engine.predict(lambda rows: plane[:, :, rows], (height, 64), 1.0)
+            return tracemalloc.get_traced_memory()[1] - x0.nbytes
+        finally:
+            tracemalloc.stop()
+
+    assert peak(2048) < 1.1 * peak(256)
+
+
+def test_very_wide_pictures_go_in_tiles(denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = states(1, 50, 90)
+    whole, tiles = denoiser.predict(Evidence(y, 1.0)), list[tuple[int, ...]]()
+    monkeypatch.setattr(photonet, "WIDEST", 89)
+    monkeypatch.setattr(photonet, "TILE", 2 * denoiser.config.stride)
 
     def noted(own: Winograd, y: Floats, snr: float, predict: Callable[..., Floats] = Winograd.__call__) -> Floats:
         tiles.append(y.shape)
@@ -241,24 +314,28 @@ def test_tiles_equal_the_whole_picture(denoiser: PhotoDenoiser, monkeypatch: pyt
 def test_only_large_pictures_of_supported_networks_use_winograd(
     denoiser: PhotoDenoiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = list[tuple[str, int]]()
+    asked = list[str]()
 
-    def noted(engine: Winograd | Runtime, y: Floats, _: float) -> Floats:
-        asked.append((type(engine).__name__, len(y)))
+    def noted(_: Runtime, y: Floats, __: float) -> Floats:
+        asked.append("Runtime")
         return y
 
-    for engine in (Winograd, Runtime):
-        monkeypatch.setattr(engine, "__call__", noted)
+    def banded(_: Winograd, told: Callable[[slice], Floats], *__: object) -> Floats:
+        asked.append("Winograd")
+        return told(slice(None))
+
+    monkeypatch.setattr(Runtime, "__call__", noted)
+    monkeypatch.setattr(Winograd, "predict", banded)
     for size in ((4, 4), (3, 5), (2, 8)):
-        denoiser.predict(Evidence(states(2, *size), 1.0))
-    assert asked == [("Winograd", 2), ("Runtime", 2), ("Winograd", 2)]
+        assert denoiser.predict(Evidence(states(2, *size), 1.0)).shape == (2, 3, *size)
+    assert asked == ["Winograd", "Winograd", "Runtime", "Winograd", "Winograd"]
     assert winograd.possible(denoiser.config)
     assert not winograd.possible(Config(channels=(64, PANEL + 8), down=(1, 1), up=(1,)))
     monkeypatch.setattr(winograd, "features", lambda: {"neon"})
     assert not winograd.possible(denoiser.config)
     vars(denoiser).pop("_large")
     denoiser.predict(Evidence(states(2, 4, 4), 1.0))
-    assert asked[3:] == [("Runtime", 2)]
+    assert asked[5:] == ["Runtime", "Runtime"]
 
 
 def test_settings_of_the_calling_program_change_nothing(denoiser: PhotoDenoiser) -> None:
