@@ -146,7 +146,7 @@ def measure(engine: str, workers: int, model: Path, source: Path, shard_size: in
 
 
 def processor_seconds() -> dict[tuple[int, int], float]:
-    """CPU seconds of every descendant of this process that lives now, by process number and start.
+    """Return the CPU seconds of every living descendant of this process, by process number and start.
 
     They are sampled, because those of a process whose parent does not wait for it, as Ray's do not, are lost at its
     end. Orphans come to this process, which is their subreaper.

@@ -63,7 +63,7 @@ def rounded(rival: Rival, y: Signal, step: float) -> tuple[Signal, float]:
 
 
 def log_likelihood(rival: Rival, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """ln P(y | x) up to a constant, of pictures (N, C, H, W): by value, or where values go together, by pixel."""
+    """Return ln P(y | x) of pictures (N, C, H, W), up to a constant: for each value, or for each pixel."""
     epsilon, channels = rival.epsilon, rival.channels
     if isinstance(rival, Noise):
         return -(y - x).abs() * epsilon / (2 * channels)

@@ -30,7 +30,7 @@ def noise(picture: Picture) -> Floats:
 
 
 def blurred(picture: Picture) -> Floats:
-    """BROKEN. Return means over 3 × 3 pixels with too little noise: one pixel moves nine means."""
+    """Return means over 3 × 3 pixels with too little noise: one pixel moves nine means. BROKEN."""
     padded = np.pad(picture.astype(np.float64), ((1, 1), (1, 1), (0, 0)), mode="edge")
     height, width, channels = picture.shape
     mean = sum(padded[i : i + height, j : j + width] for i in range(3) for j in range(3)) / 9
@@ -38,7 +38,7 @@ def blurred(picture: Picture) -> Floats:
 
 
 def every_epoch(picture: Picture) -> list[Floats]:
-    """BROKEN. Return what a training loop sees that adds new noise to a picture in each epoch."""
+    """Return what a training loop sees that adds new noise to a picture in each epoch. BROKEN."""
     return [noise(picture) for _ in range(EPOCHS)]
 
 

@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 
 def panels(results: dict[str, Any], output: Path) -> None:
-    """Rate-utility, privacy-utility and rate-privacy; below, the same of the codec alone, if it has several methods.
+    """Draw rate-utility, privacy-utility and rate-privacy; below, the same for the codec, if it has several methods.
 
     What the codec did in an earlier experiment is shown below alone: above, it would hide who is compared with whom.
     """
@@ -105,7 +105,7 @@ def _legend(figure: Figure, drawn: Iterable[Axes]) -> None:
 
 
 def _certified(rows: list[Row]) -> dict[tuple[float, str], float]:
-    """By the ε that binds, and method: the ε of the certificate, which may be less; DiffC stands at the paper's."""
+    """Return rows by ε and method, with the ε of the certificate, which may be less; DiffC has the paper's ε."""
     shown = [row for row in rows if row["plotted"] and row["epsilon"]]
     found = {(row["epsilon"], row["method"]): (row.get("certificate") or row)["epsilon"] for row in shown}
     return found | {(epsilon, "diffc"): found.get((epsilon, "paper"), epsilon) for epsilon, _ in found}
@@ -132,7 +132,7 @@ def _curve(axes: Axes, rows: list[Row], x: Callable[[Row], float | None], style:
 
 
 def rates(results: dict[str, Any], output: Path) -> None:
-    """Accuracy over bits at each ε at which `sharp` was trained on at several rates; no picture, where there is none.
+    """Draw accuracy over bits at each ε at which `sharp` was trained on at several rates; without any, draw nothing.
 
     What is left of the dotted line takes at most a tenth of the bits of any rival that stores noisy values; what is
     above the dashed one teaches more than every rival.

@@ -255,7 +255,7 @@ class Maker:
         return self.pixels[: release.images]
 
     def _denoised_baseline(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, Any]]:
-        """Pictures with Laplace noise, denoised as the codec's are: post-processing of what was released; and how.
+        """Return pictures with Laplace noise, denoised as the codec's are, and how they were denoised.
 
         They are taken for states x_t of the timestep at which noise has the same share, and scaled to them; what the
         clamp has pulled towards grey is stretched again (`LaplaceNoise.line`). That noise is not normal, which the

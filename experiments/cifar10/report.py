@@ -156,7 +156,7 @@ def accuracy(found: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
 
 
 def claims(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """At each ε: what every method has, in bits and in accuracy, whether `sharp` is above all rivals, and from when."""
+    """Return for each ε the bits and the accuracy of every method, and when `sharp` is above all rivals."""
     along = {row["epsilon"]: row for row in rows if row["same_steps"]}
     found = []
     for epsilon in sorted({row["epsilon"] for row in rows if row["plotted"] and row["epsilon"]}):

@@ -114,7 +114,7 @@ class Cube(Rival):
         return 3 * (self.epsilon / 2) ** 2 / ((self.channels + 1) * (self.channels + 2))
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
-        """x + r·u, u uniform in the cube [−1, 1]^C.
+        """Return x + r·u, with u uniform in the cube [−1, 1]^C.
 
         n = r·u has the density that is wanted: that of r is ∝ r^C·e^(−ε·r/2), that of n given r is (2r)^−C where
         ‖n‖∞ ≤ r, and the integral of e^(−ε·r/2) over r ≥ ‖n‖∞ is ∝ e^(−ε·‖n‖∞/2).

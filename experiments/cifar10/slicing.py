@@ -89,7 +89,7 @@ class Slicing:
 
 
 def worst_loss(slicing: Slicing, tries: int, seed: int = 0) -> float:
-    """The largest loss that is found between two pictures that differ in one pixel, over the stated ε: a lower bound.
+    """Return the largest loss found between two pictures that differ in one pixel, over the stated ε: a lower bound.
 
     Grey blocks of 2×2 pixels, whose one pixel goes from any level to any other; then random changes that lose more.
     """

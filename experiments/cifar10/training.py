@@ -255,7 +255,7 @@ class Wave:
                 place.copy_(value)
 
     def _network(self, number: int) -> dict[str, torch.Tensor]:
-        """Weights and statistics of a classifier, in place, as those of a network of its own."""
+        """Return weights and statistics of a classifier, in place, as those of a network of its own."""
         state = self.network.state_dict()
         return {key: self._parts(tensor)[number] if tensor.ndim else tensor for key, tensor in state.items()}
 

@@ -18,7 +18,7 @@ from dipp.core.outcomes import Floats
 
 
 def log_likelihoods(code: Code, task: scoring.ScoringTask, indices: Indices, on: scoring.Backend) -> Floats:
-    """ln P of one index for each chunk of a task: `Outcomes.log_law` at these, for many chunks at once."""
+    """Return ln P of one index for each chunk of a task: `Outcomes.log_law` for many chunks at once."""
     if not code.searches:
         weights = code.log_weights(scoring.Candidates(task, lambda: on))
         return np.asarray(weights[np.arange(len(indices)), indices] - np.logaddexp.reduce(weights, axis=1), np.float64)
@@ -49,7 +49,7 @@ class Witness:
         self.ratios = np.zeros(len(self.encoder.pixels))
 
     def __call__(self, layout: StepLayout, x_hat: torch.Tensor) -> Indices:
-        """Indices by the encoder's own code."""
+        """Return indices drawn by the encoder's own code."""
         indices = self.encoder(layout, x_hat)
         if layout.chunks.count:
             self.hear(layout, x_hat, indices)
@@ -68,7 +68,7 @@ class Witness:
 
 
 def _only(task: scoring.ScoringTask, chunks: Indices) -> scoring.ScoringTask:
-    """The task of some of its chunks; the shifts stay in the memory that they are in."""
+    """Return the task of some of its chunks; the shifts stay in the same memory."""
     sizes = np.diff(task.offsets)[chunks]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)

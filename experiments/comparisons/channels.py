@@ -107,7 +107,7 @@ def _masses(k: float) -> tuple[float, float]:
 
 
 def _mean_potential(k: float, d: float) -> float:
-    """E ρ_k(T + d) for T of density ∝ exp(−ρ_k) and d ≥ 0: a sum over the intervals between the kinks of both ρ_k."""
+    """Return E ρ_k(T + d) for T of density ∝ exp(−ρ_k) and d ≥ 0, as a sum over the intervals between kinks of ρ_k."""
     centre, tails = _masses(k)
     points = sorted({-math.inf, -k, k, -k - d, k - d, math.inf})
     total = 0.0

@@ -84,7 +84,7 @@ class GaussianDiffusion:
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    """Φ(a) − e^ε·Φ(b) with a = μ/2 − ε/μ and b = a − μ, without the cancellation of large numbers.
+    """Return Φ(a) − e^ε·Φ(b) with a = μ/2 − ε/μ and b = a − μ, without the cancellation of large numbers.
 
     As b² = a² + 2ε, e^ε·Φ(b) = e^(−a²/2)·erfcx(−b/√2)/2, and for a < 0 Φ(a) is of the same form.
     """

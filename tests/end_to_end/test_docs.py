@@ -87,12 +87,12 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def kinds(outputs: list[dict[str, Any]]) -> list[tuple[str, set[str]]]:
-    """What each output is, and what it can be shown as."""
+    """Return the kind of each output, and the forms in which it can be shown."""
     return [(one["output_type"], set(one.get("data", {}))) for one in outputs]
 
 
 def prepare(page: Path, run: Command) -> None:
-    """What a page takes for granted, in the current folder: photographs, an archive, a released dataset."""
+    """Make the files that a page assumes in the current folder: photographs, an archive, a released dataset."""
     named = {word for one in snippets(page) if one.kind in ("python", "sh") for word in re.split(r"[\s\"]", one.text)}
     for file in {"cat.png", "coffee.png"} & named:
         if not any(["example", file] in one.commands for one in snippets(page)):
@@ -109,7 +109,7 @@ def prepare(page: Path, run: Command) -> None:
 
 
 def require_commands_only(one: Snippet) -> None:
-    """In a block that is run, each line is a command of `dipp`: nothing is left out unseen."""
+    """Check that each line of a block that is run is a command of `dipp`, so that nothing is left out."""
     lines = one.text.replace("\\\n", " ").splitlines()
     assert all(line.startswith("dipp ") for line in lines if line.strip())
 
@@ -142,7 +142,7 @@ def test_every_target_that_a_page_names_is_there() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built strictly: a warning ends the build."""
+    """Build the site strictly: a warning ends the build."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
@@ -163,7 +163,7 @@ class Elements(HTMLParser):
 
 
 def elements(site: Path) -> Iterator[tuple[Path, str, dict[str, str]]]:
-    """All start tags of the site, but for those of the page of a server that finds none: its paths are absolute."""
+    """Yield all start tags of the site, except those of the page for missing addresses, whose paths are absolute."""
     for page in (page for page in site.rglob("*.html") if page.name != "404.html"):
         for tag, attributes in Elements(page.read_text()).found:
             yield page, tag, attributes
@@ -299,14 +299,14 @@ CONDITION = re.compile(r"who knows? every(thing else| (other )?pixel)")
 
 
 def photographs(epsilon: float) -> list[float]:
-    """How often the decoded photographs were right about a pixel, in percent."""
+    """Return how often the decoded photographs were right about a pixel, in percent."""
     return [
         100 * row["right"] for row in READERS["pixels"] if (row["epsilon"], row["picture"] != "text") == (epsilon, True)
     ]
 
 
 def cells(page: Path, heading: str) -> list[list[str]]:
-    """The rows of the first table of a page whose heading has these words."""
+    """Return the rows of the first table of a page whose heading has these words."""
     lines = page.read_text(encoding="utf-8").splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("|") and heading in line)
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
@@ -369,7 +369,7 @@ def test_what_plates_show_is_what_was_read() -> None:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a page; a row of a table is one."""
+    """Return the sentences of a page; a row of a table counts as one."""
     for block in re.split(r"\n(?=\|)|\n\s*\n", text):
         yield from re.split(r"(?<=\.)\s+", re.sub(r"\s+", " ", block))
 

@@ -51,7 +51,7 @@ def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cifar: Path) -> Path:
-    """The folder of a whole run."""
+    """Return the folder of a whole run."""
     out = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "DPI", 20)
@@ -234,7 +234,7 @@ def test_a_release_is_like_the_one_that_was_made(finished: Path, tmp_path: Path)
 
 @pytest.fixture
 def travelled(finished: Path, tmp_path: Path) -> Path:
-    """A copy of a finished run without what need not travel, in which one thing is to be encoded and one measured."""
+    """Return a copy of a finished run on another machine: some files are missing, and two results are to be made."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
     for pattern in ("*.unclipped-1-plotted*", "metrics.laplace-4.denoised*"):
@@ -348,7 +348,7 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
     store, known = Store(tmp_path), set[str]()
 
     def ended() -> str:
-        """What the record says that was added."""
+        """Return the reason for its end that the record states."""
         names = {path.name for path in (tmp_path / "records").glob("run.*")}
         (new,) = names - known
         known.update(names)

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 @pytest.fixture
 def made(model: Path, pictures: Path, tmp_path: Path, run: Command) -> Path:
-    """An archive of one picture."""
+    """Return the path of an archive of one picture."""
     place = tmp_path / "one.dipp"
     code, _, err = run("encode", pictures / "0.png", "-o", place, "--model", model, "--epsilon", 2)
     assert code == 0, err
@@ -240,7 +240,7 @@ def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: P
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """A terminal, on which bars are drawn."""
+    """Pretend that the error stream is a terminal, on which progress bars are drawn."""
     screen = io.StringIO()
     drawn = Console(file=screen, force_terminal=True, width=140)
     monkeypatch.setattr(bars, "console", lambda: drawn)

@@ -49,7 +49,7 @@ ASKED = questions_plan(Picture(), question(bits=5, best=2, scale=0.125), questio
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A latent model that takes no text, with the public table of its questions."""
+    """Save a latent model without a text encoder, with the public table of its questions."""
     place = save(tmp_path_factory.mktemp("latent"), "plain")
     Books.write(place, {}, [])
     return place
@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A latent model of every kind, each with the public table of its questions."""
+    """Save a latent model of every kind, each with the public table of its questions."""
     places = {kind: save(tmp_path_factory.mktemp("latent"), kind) for kind in SCHEDULERS}
     for place in places.values():
         Books.write(place, {}, [])

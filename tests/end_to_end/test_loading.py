@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def mixed(folder: Path) -> Path:
-    """Five pictures of two classes, of two sizes; one is grey, and one has no class."""
+    """Save five pictures of two classes and two sizes; one is grey, and one has no class."""
     generator = np.random.default_rng(1)
     for place, shape in {
         "cat/0.png": (8, 8, 3),
@@ -69,7 +69,7 @@ def release(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pictures were decoded at a time, by now."""
+    """Record the number of pictures of each call that decodes."""
     counts: list[int] = []
     real = Decoder.end
 

@@ -45,7 +45,7 @@ def images(folder: Path, count: int) -> list[Path]:
 
 @pytest.fixture
 def codec(monkeypatch: pytest.MonkeyPatch) -> Codec:
-    """What `dipp encode` encodes with."""
+    """Return the codec of `dipp encode`."""
     made = make_codec(SHARP)
     monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: made)
     return made

@@ -64,7 +64,7 @@ if MISSING and os.environ.get("DIPP_PAGE_TESTS") != "required":
 
 @pytest.fixture(scope="module")
 def origin() -> Iterator[str]:
-    """The page, served as `dipp page` serves it."""
+    """Serve the page as `dipp page` does, and return its address."""
     assert not MISSING, MISSING
     with server(BUILT, 0) as running:
         thread = threading.Thread(target=running.serve_forever)
@@ -89,7 +89,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def with_gpu(playwright: Playwright) -> Iterator[Browser]:
-    """A browser with WebGPU, which its own software draws."""
+    """Return a browser with WebGPU in software."""
     switches = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]
     switches += ["--use-vulkan=swiftshader", "--no-sandbox"]
     found = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
@@ -118,7 +118,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext, origin: str) -> Page:
-    """The page, ready; whatever it says on the console is a mistake."""
+    """Return the loaded page; any message on its console fails the test."""
     found = context.new_page()
     found.on("pageerror", lambda error: pytest.fail(str(error)))
     found.on("console", lambda message: pytest.fail(message.text))
@@ -159,7 +159,7 @@ def set_object(page: Page, table: dict[str, Any], side: int | None, epsilon: flo
 
 
 def encode(page: Page) -> bytes:
-    """What a click on the button makes."""
+    """Click on the button, and return the file that the page makes."""
     page.click("#encode")
     expect(page.locator("#status")).to_contain_text("Done", timeout=MINUTES)
     return downloaded(page, "#download")
@@ -172,7 +172,7 @@ def downloaded(page: Page, button: str) -> bytes:
 
 
 def shown(page: Page) -> Any:
-    """The file's picture, as the page shows it."""
+    """Return the decoded picture that the page shows."""
     return pixels(downloaded(page, "#download-png"))
 
 
@@ -188,21 +188,21 @@ def png(width: int, height: int) -> bytes:
 
 
 def deep_png() -> bytes:
-    """A picture of sixteen bits, which the browser would cut by a rule of its own."""
+    """Return a picture of sixteen bits, which a browser would cut by a rule of its own."""
     out = io.BytesIO()
     Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000).save(out, "PNG")
     return out.getvalue()
 
 
 def sample(name: str) -> bytes:
-    """The middle of a sample picture, of no size that a network likes."""
+    """Return the middle of a sample picture, of a size that is no multiple of the network's."""
     out = io.BytesIO()
     Image.open(SAMPLES / name).crop((30, 24, 85, 71)).save(out, "PNG")
     return out.getvalue()
 
 
 def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
-    """A plan of the page's table, for the flat code with as many candidates as are quick."""
+    """Return a plan of the page's table; for the flat code with few candidates."""
     entry = next(one for one in table["plans"] if (one["epsilon"], one["rate"]) == (epsilon, 1.0))
     size, bits = (1, 1) if isinstance(code, Pairs) else (40, 8)
     tilt = entry["tilt"] if isinstance(code, Pairs) else entry["tilt"] / 4
@@ -215,7 +215,7 @@ def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
 
 
 def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Drag the mouse over the picture, between two places in shares of its sides."""
+    """Drag the mouse over the picture, between two points in shares of its sides."""
     area = page.locator("#boxes").bounding_box()
     assert area is not None
     for move, (x, y) in ((page.mouse.down, start), (page.mouse.up, end)):
@@ -534,7 +534,7 @@ def test_workers_obey_the_policy_and_nothing_is_kept_but_the_page(page: Page) ->
 
 
 def stopped_by_policy(page: Page) -> bool:
-    """Whether the page's worker may not ask another origin. (Threads of the runtime sleep, and answer nobody.)"""
+    """Return whether the page's policy stops its worker from asking another origin."""
     (worker,) = (one for one in page.workers if one.url.endswith("/worker.js"))
     return bool(
         worker.evaluate(
@@ -799,7 +799,7 @@ def test_the_camera_takes_a_picture_and_is_stopped(playwright: Playwright, origi
 
 
 def picture_of(mode: str) -> bytes:
-    """A picture of a kind that is not plain eight-bit RGB."""
+    """Return a picture of a kind other than eight-bit RGB."""
     values = np.random.default_rng(5).integers(0, 256, (9, 14, 4), np.uint8)
     out = io.BytesIO()
     if mode == "orientation":

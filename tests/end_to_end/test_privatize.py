@@ -75,7 +75,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Forty pictures in two classes, and five files that are not pictures."""
+    """Save forty pictures in two classes, and five files that are not pictures."""
     source = save_folder(tmp_path / "private-source", 40)
     cat = source / "cat"
     (cat / "zero.png").write_bytes(b"")

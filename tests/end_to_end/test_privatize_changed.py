@@ -31,7 +31,7 @@ Change = Callable[[Path], None]
 
 
 def swap(source: Path) -> None:
-    """Exchange the names of the first two files, by mv."""
+    """Exchange the names of the first two files, as mv does."""
     (source / "0.bmp").rename(source / "t")
     (source / "1.bmp").rename(source / "0.bmp")
     (source / "t").rename(source / "1.bmp")
@@ -85,7 +85,7 @@ class Stopping(Local):
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Files of equal size and time."""
+    """Save files of equal size and time."""
     folder = tmp_path / "source"
     folder.mkdir()
     for number, picture in enumerate(pixels(COUNT)):

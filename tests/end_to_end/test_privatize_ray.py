@@ -40,7 +40,7 @@ COUNT = 30 * SHARD_SIZE
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A cluster of a head and two nodes on the loopback interface, with one actor each."""
+    """Start a cluster of a head and two nodes on the loopback interface, with one actor each."""
     folders = f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", folders)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    """Three pictures of three sizes, one of them grey."""
+    """Save three pictures of three sizes, one of them grey."""
     generator = np.random.default_rng(5)
     paths = [tmp_path / f"{number}.png" for number in range(3)]
     for path, shape in zip(paths, ((8, 8, 3), (20, 12, 3), (9, 30)), strict=True):
@@ -73,19 +73,19 @@ def sides(
 
 
 def public(release: Release) -> Release:
-    """All that is public about a release, but for the seed."""
+    """Return the public parameters of a release, without its seed."""
     return dataclasses.replace(release, seed=bytes(16), beacon=None)
 
 
 def rows(folder: Path) -> list[Any]:
-    """What an odometer holds, but for names of releases, times and marks, which its key makes its own."""
+    """Return the content of an odometer, without names of releases, times and marks, which differ by its key."""
     odometer = Odometer.open(folder, make=False)
     pictures = [(one.releases, one.epsilon, one.rho, one.name) for one in odometer.pictures(99)]
     return [[row[2:] for row in odometer.releases()], sorted(pictures, key=str)]
 
 
 def of_odometer(messages: list[str]) -> list[str]:
-    """What the odometer says, but for its place."""
+    """Return the messages of the odometer, without its folder."""
     return [text.split("; ", 1)[1] for text in messages if text.startswith("odometer: ")]
 
 
@@ -291,7 +291,7 @@ def test_decode(sides: Sides) -> None:
 
 
 def street(folder: Path) -> tuple[Path, Path]:
-    """A folder of two pictures, and the file that declares a box in each."""
+    """Save a folder of two pictures, and the file that declares a box in each."""
     source, declared = folder / "street", folder / "regions.json"
     source.mkdir()
     for number, (name, kind) in enumerate((("a.jpg", "JPEG"), ("b.png", "PNG"))):
@@ -303,7 +303,7 @@ def street(folder: Path) -> tuple[Path, Path]:
 
 
 def of_record(record: Record) -> dict[str, Any]:
-    """What a record says, but for the answers, which are drawn anew each time, and what follows from them."""
+    """Return the content of a record, without the randomly drawn answers and all that follows from them."""
     drawn = ("answers", "output")
     return {name: value for name, value in record.facts.items() if name not in drawn}
 

@@ -146,7 +146,7 @@ def _holds_private(thing: Any) -> bool:
 
 
 def _at(values: np.ndarray[Any, Any], place: Any) -> Private:
-    """values[place], private.
+    """Return values[place], which is private.
 
     A private place must be whole numbers of a type whose every value is a place: eight bits in a table of 256. With a
     mask the shape would tell how often it is true, with any other number an IndexError would tell how large it is.
@@ -169,7 +169,7 @@ class Table(np.ndarray[Any, Any]):
 
 @contextmanager
 def tainted() -> Iterator[dict[str, int]]:
-    """Every image that enters the codec is private; its values come out in three places only, which are counted.
+    """Make every image that enters the codec private, and count where its values are taken out: in three places.
 
     `scoring.select` and `scoring.best` may use the shifts: they are the selection. The check that shifts are in range
     may, too: what it refuses cannot occur for pixels of eight bits. `Blocks.nearest` may use the content of blocks: it

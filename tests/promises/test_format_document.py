@@ -32,13 +32,13 @@ EXAMPLES = dict(re.findall(r"### Example: ([^\n]+)\n(.*?)(?=\n##|\Z)", TEXT, fla
 
 
 def rows(section: str) -> dict[str, str]:
-    """The rows of the tables of a section, by their first cell."""
+    """Return the rows of the tables of a section, by their first cell."""
     cells = (re.split(r"(?<!\\) \| ", line.strip("| ")) for line in section.splitlines() if line.startswith("|"))
     return {row[0]: row[1].strip("`") for row in cells if len(row) == 2 and set(row[0]) - set("-|")}
 
 
 def dump(section: str) -> list[tuple[bytes, str]]:
-    """The lines of an example: some bytes, and what they are."""
+    """Return the lines of an example: some bytes, and what they are."""
     lines = section.split("```")[1].strip().splitlines()
     return [(bytes.fromhex(line[:29]), line[30:].strip()) for line in lines]
 
@@ -57,7 +57,7 @@ def test_there_is_an_example_of_every_way_to_pack() -> None:
 
 
 def stated(archive: Archive) -> dict[str, str]:
-    """What a comment may state of a header, in the words of the document."""
+    """Return what a comment may state of a header, in the words of the document."""
     public, plan = archive.release, archive.release.plan
     ((images, height, width),) = archive.runs.tolist()
     listed = {
@@ -191,7 +191,7 @@ def test_check_values() -> None:
 
 
 def agree(data: bytes) -> None:
-    """Both read the same header, indices and certificate."""
+    """Check that both readers read the same header, indices and certificate."""
     archive, found = Archive.from_bytes(data), format_reader.read(data)
     public, plan = archive.release, archive.release.plan
     assert (found.model.hex(), found.seed, found.channels) == (public.model, public.seed, public.channels)
@@ -267,7 +267,7 @@ def test_masks_chunks_and_noise_are_those_of_the_chain(name: str) -> None:
 
 
 def chosen(archive: Archive) -> Iterator[tuple[int, int]]:
-    """Every image of an archive with its first, a middle and its last step."""
+    """Yield every image of an archive with its first, a middle and its last step."""
     last = len(archive.release.plan.steps) - 1
     for image in range(len(archive)):
         yield from ((image, step) for step in sorted({0, last // 2, last}))

@@ -92,7 +92,7 @@ GENERATORS = re.compile(
 
 
 def sources(code: str) -> set[str]:
-    """The random generators that a module imports or uses."""
+    """Return the random generators that a module imports or uses."""
     return {name for name in names(code, "dipp") if GENERATORS.match(name)}
 
 
@@ -101,7 +101,7 @@ OWN = re.compile(r"dipp\.(core\.)?randomness\.")
 
 
 def own(code: str, package: str = "dipp.core") -> set[str]:
-    """What a module uses of `dipp.core.randomness`: "" is the module as a whole, where it is handed on or searched."""
+    """Return the names that a module uses of `dipp.core.randomness`; "" stands for the module as a whole."""
     used = {OWN.sub("", name) for name in names(code, package) if OWN.match(name)}
     tree = ast.parse(code)
     attributes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -256,7 +256,7 @@ def test_5_levels_refuse_what_is_out_of_range(value: float) -> None:
 
 
 def unclamped(self: Arithmetic, x: Any) -> Any:
-    """Levels of pixels that were standardised and not clamped."""
+    """Return levels of pixels that were standardised and not clamped."""
     return np.trunc(self.unit * np.asarray(x, np.float64) * 2.2).astype(np.int32)
 
 
@@ -314,7 +314,7 @@ def test_6_the_unit_is_stated_wherever_an_epsilon_is(tmp_path: Path, run: Comman
 
 
 def state_error(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> float:
-    """How far the decoder ends from where the encoder ended."""
+    """Return the distance between the last states of decoder and encoder."""
     ends: list[torch.Tensor] = []
     real = Transition.next_state
 
@@ -412,7 +412,7 @@ def test_10_encoding_says_nothing_of_the_image(
 
 
 def printed(show: Callable[[Any], str]) -> set[str]:
-    """How the encoder's objects print: all is the same but the image, so two texts if it shows."""
+    """Return the texts of the encoder's objects for two images; they are equal unless an image shows."""
     codec, recorder = make_codec(SHARP), Recorder()
     layout = Chain(codec.plan, codec.denoiser, SEED, Geometry(8, 8, 3)).layout(0, [0])
     x_hat = torch.zeros(1, len(layout.chunks.order))
@@ -447,7 +447,7 @@ def network_of(codec: Codec) -> torch.nn.Module:
 
 
 def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """What of the public things is another after an image was encoded, or was another while it was."""
+    """Return the public things that changed when or after an image was encoded."""
     codec, tables = make_codec(SHARP), []
     network, schedule, identity = network_of(codec), codec.denoiser.schedule, codec.denoiser.identity
     alphas = schedule.alphas_cumprod.copy()
@@ -479,21 +479,21 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def fit_weights(codec: Codec, image: Any) -> Archive:
-    """The network learns the image before it is encoded."""
+    """Train the network on the image before it is encoded: a trap."""
     with torch.no_grad():
         next(network_of(codec).parameters()).add_(image.mean() / 1e6)
     return codec.encode([image], seed=SEED)
 
 
 def fit_plan(codec: Codec, image: Any) -> Archive:
-    """A difficult image gets more candidates."""
+    """Give a difficult image more candidates: a trap."""
     more = int(image[0, 0, 0]) % 2
     steps = tuple(dataclasses.replace(step, index_bits=step.index_bits + more) for step in codec.plan.steps)
     return Codec(codec.denoiser, dataclasses.replace(codec.plan, steps=steps)).encode([image], seed=SEED)
 
 
 def fit_table(codec: Codec, image: Any) -> Archive:
-    """Levels that follow the image's histogram. Their range is the same, so that the ledger has nothing to refuse."""
+    """Equalise levels by the image's own histogram: a trap. Their range stays, so the ledger has nothing to refuse."""
     real = Arithmetic.levels
 
     def levels(self: Arithmetic, x: Any) -> Any:
@@ -507,7 +507,7 @@ def fit_table(codec: Codec, image: Any) -> Archive:
 
 
 def fit_schedule(codec: Codec, image: Any) -> Archive:
-    """Noise levels that follow the image, by less than the codec's check of a plan allows."""
+    """Let noise levels follow the image, by less than the codec's check of a plan allows: a trap."""
     alphas = codec.denoiser.schedule.alphas_cumprod * (1 - image.mean() / 1e12)
     object.__setattr__(codec.denoiser, "schedule", NoiseSchedule(alphas))
     return codec.encode([image], seed=SEED)
@@ -527,7 +527,7 @@ def test_11_the_check_sees_what_is_fitted(encode: Encode, found: str, monkeypatc
 
 
 def order_of(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the codec does first: draw its seed, or read the image."""
+    """Return what the codec does first: draw its seed, or read the image."""
     order: list[str] = []
 
     def seed() -> bytes:

@@ -50,13 +50,13 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def place(path: Path) -> tuple[str, str]:
-    """Room, or module of nobody's, and package of a module."""
+    """Return the room of a module, or its name if it has no room, and its package."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return parts[1], ".".join(parts[:-1])
 
 
 def taken(code: str, package: str) -> set[str]:
-    """The rooms, and what is nobody's, that a module of a package imports; `dipp` itself is all that its users have."""
+    """Return the rooms, and modules without a room, that a module imports from the package."""
     found = set()
     for name in imports(code, package):
         first, *rest = name.split(".")
@@ -66,7 +66,7 @@ def taken(code: str, package: str) -> set[str]:
 
 
 def forbidden(code: str, package: str) -> set[str]:
-    """What a module of a room imports of other rooms, and may not."""
+    """Return the imports of a module from rooms that its room must not import."""
     allowed = {*ROOMS[: ROOMS.index(package.split(".")[1]) + 1], *NOBODYS}
     return taken(code, package) - allowed
 
@@ -158,7 +158,7 @@ def test_the_check_sees_what_is_forbidden(code: str, found: set[str]) -> None:
 
 
 def run(program: str, *arguments: str) -> Any:
-    """What a program in a fresh process prints, as JSON."""
+    """Run a program in a new process, and return the JSON that it prints."""
     found = subprocess.run(  # noqa: S603
         [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
     )
@@ -166,7 +166,7 @@ def run(program: str, *arguments: str) -> Any:
 
 
 def light_modules() -> list[str]:
-    """All modules of the rooms that need no framework; of scoring, all but the fast backends."""
+    """Return all modules of the rooms that need no framework; of scoring, all but the fast backends."""
     found = ["dipp", "dipp.files", "dipp.scoring", "dipp.scoring.task", "dipp.scoring.reference"]
     for room in ("core", "codes", "privacy", "odometer", "format"):
         for path in sorted((PACKAGE / room).rglob("*.py")):

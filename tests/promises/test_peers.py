@@ -85,7 +85,7 @@ def test_dp_accounting_converts_alike(coding: Coding, delta: float) -> None:
 
 
 def laws(units: int, bits: int, adversarial: bool, generator: Any) -> tuple[dict[int, float], dict[int, float]]:
-    """The exact laws of a selection for two neighbouring inputs, as dp-accounting wants them."""
+    """Return the exact laws of a selection for two neighbouring inputs, in the form that dp-accounting takes."""
     scores = generator.integers(-3 * units, 3 * units, 64).astype(np.int32)
     moves = generator.integers(-units, units + 1, 64)
     if adversarial:

@@ -146,7 +146,7 @@ def test_what_is_painted_depends_on_the_surroundings() -> None:
 
 @pytest.fixture
 def tainted() -> Iterator[dict[str, int]]:
-    """Taint every value that a reader returns until `hidden.without` has dropped what is hidden."""
+    """Taint every value that a reader returns until `hidden.without` has dropped hidden pixels."""
     read_jpeg, read_png, drop = coefficients.read, png.read, hidden.without
 
     def private_jpeg(content: bytes) -> Jpeg:

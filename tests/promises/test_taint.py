@@ -132,7 +132,7 @@ def test_with_the_answers_fixed_the_file_is_the_same_for_every_image(
 
 @pytest.fixture(scope="module")
 def latent(tmp_path_factory: pytest.TempPathFactory) -> Codec:
-    """Two questions to the latents of whole pictures."""
+    """Return a codec with two questions to the latents of whole pictures."""
     folder = save(tmp_path_factory.mktemp("latent"), "plain")
     Books.write(folder, {}, [])
     steps = (question(bits=5, scale=0.125), question(2, scale=0.0625))
@@ -141,7 +141,7 @@ def latent(tmp_path_factory: pytest.TempPathFactory) -> Codec:
 
 @contextmanager
 def following_the_vae() -> Iterator[dict[str, int]]:
-    """What the VAE makes of private pixels is private; it may see them once a batch, before the first step."""
+    """Make the VAE's result of private pixels private. The VAE may read them once a batch, before the first step."""
     real = LatentDenoiser.coded
 
     def coded(self: LatentDenoiser, pixels: Any) -> Any:
@@ -171,7 +171,7 @@ def test_a_latent_model_that_is_scaled_by_the_picture_is_caught(latent: Codec, m
 
 
 def asked_wrongly(change: Callable[[Blocks], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Something public about a question that is made from the private content."""
+    """Return a patch by which the encoder makes a public part of a question from private content."""
 
     def build_in(patch: pytest.MonkeyPatch) -> None:
         real = Selector.blocks
@@ -329,7 +329,7 @@ def test_the_branch_for_cuda_computes_the_same(coding: Coding) -> None:
 
 
 def before_task(look: Callable[[Selector, StepLayout], object]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Something that the encoder does with the pixels before it scores."""
+    """Return a patch by which the encoder does something with the pixels before it scores."""
 
     def build_in(patch: pytest.MonkeyPatch) -> None:
         real = Selector.task
@@ -344,7 +344,7 @@ def before_task(look: Callable[[Selector, StepLayout], object]) -> Callable[[pyt
 
 
 def changed_task(change: Callable[[ScoringTask], dict[str, Any]]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Something public about a step that is made from the private shifts."""
+    """Return a patch by which the encoder makes a public part of a step from private shifts."""
 
     def build_in(patch: pytest.MonkeyPatch) -> None:
         real = Selector.task
@@ -359,7 +359,7 @@ def changed_task(change: Callable[[ScoringTask], dict[str, Any]]) -> Callable[[p
 
 
 def private_state(patch: pytest.MonkeyPatch) -> None:
-    """The encoder goes on from a state that has the image in it, which the decoder cannot have."""
+    """Continue the encoder from a state that contains the image, which the decoder cannot have."""
     kept: list[Any] = []
     real = Selector.__call__
 
@@ -376,7 +376,7 @@ def private_state(patch: pytest.MonkeyPatch) -> None:
 
 
 def realised_chunks(patch: pytest.MonkeyPatch) -> None:
-    """The deal of coordinates to chunks follows the image."""
+    """Let the deal of coordinates to chunks follow the image."""
     seen: list[Any] = []
     stack = np.stack
 
@@ -393,7 +393,7 @@ def realised_chunks(patch: pytest.MonkeyPatch) -> None:
 
 
 def seed_of_the_image(patch: pytest.MonkeyPatch) -> None:
-    """The common randomness follows from the image."""
+    """Let the common randomness follow the image."""
     real = Codec._batches
 
     def batches(self: Codec, images: Any) -> Any:
@@ -405,7 +405,7 @@ def seed_of_the_image(patch: pytest.MonkeyPatch) -> None:
 
 
 def private_ledger(patch: pytest.MonkeyPatch) -> None:
-    """The sensitivity is that of this image, and not of any image."""
+    """Record the sensitivity of this image, instead of that of any image."""
     real = Recorder.observe
 
     def observe(self: Recorder, step: int, plan: Any, shape: Any, chunks: Any, _: Any, *rest: Any) -> None:
@@ -423,7 +423,7 @@ def private_ledger(patch: pytest.MonkeyPatch) -> None:
 
 
 def dump(selector: Selector, _: StepLayout) -> None:
-    """All pixels, written into an array that is a file."""
+    """Write all pixels into an array that is a file."""
     with tempfile.TemporaryFile() as file:
         np.add(selector.pixels, 0, out=np.memmap(file, np.uint8, "w+", shape=selector.pixels.shape))
 

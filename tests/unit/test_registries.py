@@ -204,14 +204,14 @@ def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def band_plan(odds: int = 3) -> Plan:
-    """Two questions to each band of four rows, one of four words each."""
+    """Return a plan of two questions to each band of four rows, with four words each."""
     step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
     return Plan(Coding(Sign(period=1), Nearest(Fraction(odds))), (step,) * 2, unit=Band(4))
 
 
 @pytest.fixture
 def bands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both of them registered."""
+    """Register the toy unit and the toy code."""
     monkeypatch.setitem(units.UNITS, Band.number, Band)
     monkeypatch.setitem(codes.CODES, Nearest.name, Nearest)
 
@@ -322,7 +322,7 @@ def test_units_and_codes_that_do_not_fit() -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny denoiser with a made-up cost table: how well a plan suits it plays no part."""
+    """Save a tiny denoiser with a made-up cost table, because no test depends on how well a plan suits it."""
     folder = save_model(tmp_path_factory.mktemp("model"))
     save_table_of(models.load(folder), folder)
     return folder
@@ -382,7 +382,7 @@ def load_shrinking(name: str, folder: Path, config: dict[str, Any], _: Path, dev
 
 @pytest.fixture
 def shrinking(tmp_path: Path) -> Path:
-    """A folder whose config names it."""
+    """Save a folder whose config names the toy denoiser."""
     folder = tmp_path / "shrinking"
     scheduler = {"beta_schedule": "linear", "beta_start": 1e-4, "beta_end": 0.02, "num_train_timesteps": 1000}
     config = {"_class_name": "Shrinking", "sample_size": 8, "variance": 0.25}

@@ -254,7 +254,7 @@ def test_a_release_without_certificate_is_not_signed(key: Path, tmp_path: Path, 
 
 
 def change(place: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Edit the statement, and keep the signature."""
+    """Change the statement, and keep the signature."""
     sealed = json.loads(place.read_bytes())
     statement_content = json.loads(base64.b64decode(sealed["payload"]))
     edit(statement_content)

@@ -100,7 +100,7 @@ def test_no_two_contents_of_a_region_exceed_the_price_and_some_reach_it() -> Non
 
 
 def leaking(self: Selector, layout: StepLayout, x_hat: Any) -> Blocks:
-    """Score a region by the content of the next one: the negative control."""
+    """Score a region by the content of the next one, as a negative control."""
     found = REAL(self, layout, x_hat)
     return dataclasses.replace(found, content=found.content + np.roll(found.content, 1, axis=0))
 

@@ -52,7 +52,7 @@ class FakeRay:
         return SimpleNamespace(iter_rows=self.iter_rows)
 
     def iter_rows(self) -> Iterator[dict[str, str]]:
-        """In another order than they were asked for."""
+        """Yield rows in another order than they were asked for."""
         for shard in self.asked[-1][::-1][: next(self.answered)]:
             result = (
                 {"error": self.error, "miscomputed": False}

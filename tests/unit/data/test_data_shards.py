@@ -241,7 +241,7 @@ def test_small_files_that_take_much_memory_are_refused(tmp_path: Path) -> None:
     path, count, size = save(tmp_path / "s.parquet", public(), images(public(), [(8, 8)] * 5)), 2000, 1 << 18
 
     def swell(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
-        """Repeat the same payload many times, which a dictionary stores once."""
+        """Repeat the same payload many times; a Parquet dictionary stores it once."""
         facts.update(positions=count)
         columns.update(payload=[bytes(size)] * count, id=list(range(count)))
         columns.update({name: [8] * count for name in ("label", "width", "height")})

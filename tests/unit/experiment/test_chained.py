@@ -14,7 +14,7 @@ from experiments.comparisons import chained
 
 
 def pictures(count: int, seed: int) -> Pixels:
-    """Pictures of four colours each, 16×16."""
+    """Return pictures of 16×16 with four colours each."""
     colours = np.random.default_rng(seed).integers(0, 256, (count, 2, 2, 3), np.uint8)
     return colours.repeat(8, axis=1).repeat(8, axis=2)
 

@@ -272,6 +272,6 @@ def results() -> dict[str, Any]:
 
 
 def _cells(rest: str) -> list[list[str]]:
-    """The lines of a table after its head, as far as they go."""
+    """Return the lines of a table after its heading."""
     lines = itertools.takewhile(lambda line: line.startswith("|"), rest.splitlines())
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if not line.startswith("|---")]

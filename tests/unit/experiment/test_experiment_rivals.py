@@ -170,7 +170,7 @@ def test_a_pruned_pixel_loses_up_to_four_times_what_is_stated() -> None:
 
 @pytest.fixture
 def beyond(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The benchmark of what noise could do beyond the experiment."""
+    """Return the benchmark of what noise could do beyond the experiment."""
     return benchmark("rivals", monkeypatch)
 
 

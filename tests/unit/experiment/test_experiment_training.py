@@ -39,7 +39,7 @@ compare.)
 
 @pytest.fixture
 def double_precision() -> Iterator[None]:
-    """Waves in float64, whatever the processor makes of the order of sums."""
+    """Compute waves in float64, so that the order of sums hardly matters."""
     torch.set_default_dtype(torch.float64)
     training._statistics.cache_clear()
     yield
@@ -312,7 +312,7 @@ def test_training_at_an_epsilon_that_is_not_made_is_refused(tmp_path: Path) -> N
 
 
 def _toml(content: dict[str, Any]) -> list[str]:
-    """JSON's values are TOML's."""
+    """Write JSON's values as TOML."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in content.items() if not isinstance(value, dict | list)]
     for key, value in content.items():
         for table in value if isinstance(value, list) else [value] if isinstance(value, dict) else []:
@@ -372,7 +372,7 @@ def test_pictures_are_normalised_by_channel() -> None:
 
 
 def wave(names: str, protocol: Protocol = SHORT) -> Wave:
-    """Classifiers on sets of their own, except that a and b share one; the gradients of c and d are not clipped."""
+    """Return classifiers on sets of their own, but a and b share one; the gradients of c and d are not clipped."""
     sets = {"a": pictures(32), "c": pictures(32, seed=2), "d": pictures(32, seed=3)}
     sets["b"] = sets["a"]
     tasks = [Task(name, sets[name], ord(name), clip=name in "ab") for name in names]

@@ -24,7 +24,7 @@ from experiments.comparisons.unclipped import SHARP
 
 
 def exact_delta(mu: float, epsilon: float) -> Any:
-    """Balle and Wang's formula as it stands, with 400 digits."""
+    """Return δ by Balle and Wang's formula as it stands, with 400 digits."""
     with mpmath.workdps(400):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
         return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)

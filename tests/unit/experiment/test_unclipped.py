@@ -27,7 +27,7 @@ def denoiser() -> Denoiser:
 
 @pytest.fixture(scope="module")
 def table() -> ErrorTable:
-    """The embedded table, with coded chains of the rival that err more than those of `sharp`."""
+    """Return the embedded table, with coded chains of the rival that err more than those of `sharp`."""
     plain, snrs = ErrorTable.of_model(embedded.FOLDER), np.array([0.01, 100.0])
     return plain.with_inflation("sharp", snrs, np.ones(2)).with_inflation("thrifty", snrs, np.full(2, 1.1))
 

@@ -23,7 +23,7 @@ EPSILON, STEPS, SHAPE, IMAGES = 3.0, 5, (8, 8, 3), 3
 
 
 def setting(number: int) -> tuple[Any, Any]:
-    """A chain of sensing under one of the codes, and pictures of noise."""
+    """Return a chain of sensing under one of the codes, and pictures of noise."""
     plan = plan_within(Subject(SENSED[number], SensingStep.kind), EPSILON, STEPS, 16, 6)
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, 8 * 8 * 3), np.uint8)
     return chain_of(plan, Geometry(*SHAPE), 7), pixels
@@ -60,7 +60,7 @@ def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
     witness, reverse = Witness(encoder, first, second), Witness(encoder, second, first)
 
     def choose(layout: Any, x_hat: torch.Tensor) -> Any:
-        """Both see the same indices."""
+        """Return indices, after both witnesses have heard them."""
         indices = encoder(layout, x_hat)
         for one in (witness, reverse):
             one.hear(layout, x_hat, indices)

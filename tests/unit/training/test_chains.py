@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 
 def linear(y: Tensor, snr: Tensor) -> Tensor:
-    """The best estimate for independent Gaussian pixels of deviation ½."""
+    """Return the best estimate for independent Gaussian pixels of deviation ½."""
     power = (snr * 0.25).view(-1, 1, 1, 1)
     return power / (1 + power) * y
 

@@ -33,7 +33,7 @@ def finetune(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def pictures(count: int) -> torch.Tensor:
-    """Pictures of two colours each."""
+    """Return pictures of two colours each."""
     generator = torch.Generator().manual_seed(0)
     colours = torch.randint(256, (count, 3, 2, 1), generator=generator, dtype=torch.uint8)
     return colours.repeat_interleave(SIDE // 2, 2).expand(-1, -1, -1, SIDE).contiguous()

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="module", autouse=True)
 def _small() -> Iterator[None]:
-    """A single validation: the networks are tiny."""
+    """Let training validate once, because the networks are tiny."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "VALIDATIONS", 1)
         yield
@@ -59,7 +59,7 @@ def run(data: Path, output: Path, settings: Settings = SETTINGS, **options: Any)
 
 
 def quiet(_: object) -> None:
-    """Nobody is told."""
+    """Ignore a line about the progress."""
 
 
 @pytest.mark.slow
