@@ -1,4 +1,4 @@
-"""What several files of tests use. dipp is imported here, before PyTorch: it says how waiting threads wait."""
+"""Fixtures that several files of tests share. dipp is imported before PyTorch, because it sets how threads wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of the codec with a tiny model of the tests: they read and write files, and refuse bad input in one line."""
+"""Commands of the codec, on a tiny model: they read and write files, and refuse bad input in one line."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_encode_says_when_the_rate_binds(pictures: Path, tmp_path: Path, run: Co
 def test_12_the_seed_is_drawn_before_a_picture_or_its_header_is_read(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """The sizes in headers, which the plan needs, are read after the seed was drawn."""
+    """The sizes of pictures, which the plan needs, are read from their headers after the seed was drawn."""
     with order_of_events(pictures) as order:
         code, _, err = run(
             "encode", pictures / "0.png", pictures / "1.png", "-o", tmp_path / "a", "--model", model, "--epsilon", 8
@@ -202,7 +202,7 @@ def test_a_fixed_seed_is_public(model: Path, pictures: Path, tmp_path: Path, run
 
 
 def test_a_beacon_is_mixed_in_and_shown(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """The seed follows from the beacon and what was drawn; with nothing of one's own, from the beacon alone."""
+    """The seed follows from the beacon and the sender's own random part; without that part, from the beacon alone."""
     made, value = tmp_path / "beacon.dipp", "5a" * 32
     once = ("encode", pictures / "0.png", "-o", made, "--model", model, "--epsilon", 4, "--overwrite")
     common = (*once, "--beacon", f"4242:{value}")
@@ -338,7 +338,7 @@ def test_a_picture_is_not_encoded_under_two_names(
 
 
 def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """A file in the place of a folder, or the reverse, is refused before any work, and nothing is written."""
+    """A file in place of a folder, or a folder in place of a file, is refused before any work."""
     made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
     assert code == 0, err
@@ -358,7 +358,7 @@ def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_pat
 
 
 def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """A picture of an earlier decoding would pass for a picture of the new one."""
+    """A picture of an earlier decoding would be taken for one of the new decoding."""
     made, target = tmp_path / "a.dipp", tmp_path / "decoded"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
     assert code == 0, err
@@ -374,7 +374,7 @@ def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path
 
 
 def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:
-    """Grey, transparent, odd and tiny pictures keep their size and mode; the plan is that of the smallest."""
+    """Grey, transparent, odd and tiny pictures keep their size and mode; the plan is that of the smallest picture."""
     generator = np.random.default_rng(1)
     Image.fromarray(generator.integers(0, 256, (11, 6), np.uint8)).save(tmp_path / "grey.png")
     Image.fromarray(generator.integers(0, 256, (20, 24, 4), np.uint8)).save(tmp_path / "alpha.png")

@@ -1,4 +1,4 @@
-"""The documents: all code that they show runs, all commands that they show exist, and the site is whole and private."""
+"""The documents: their code runs, their commands exist, and the site is complete and asks no other host."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def name(page: Path) -> str:
 def test_what_a_page_shows_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command, recwarn: pytest.WarningsRecorder
 ) -> None:
-    """From its first line to its last, in one folder, as a reader would do it; photographs are scaled down."""
+    """Its code runs from the first line to the last in one folder, as a reader would run it, on smaller photographs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT)  # examples.mechanisms
     prepare(page, run)
@@ -78,7 +78,7 @@ def test_what_a_page_shows_runs(
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name)
 @pytest.mark.usefixtures("one_thread")
 def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From its first cell to its last, and it keeps what these cells give: text here, pictures there."""
+    """Its cells run from the first to the last, and give the outputs that the notebook contains."""
     monkeypatch.chdir(tmp_path)
     cells = json.loads(notebook.read_text())["cells"]
     kept = [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
@@ -122,7 +122,7 @@ def shrink(picture: Path) -> None:
 def test_every_command_that_a_page_shows_is_understood(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those that take hours or a GPU: the command, its arguments and its options are there."""
+    """Commands that take hours or a GPU are parsed as well: the command, its arguments and its options exist."""
     monkeypatch.chdir(tmp_path)
     Path("DIR").mkdir()  # how pages call the folder of a denoiser
     group: Any = typer.main.get_command(app)
@@ -173,7 +173,7 @@ FOREIGN = re.compile(r"^(https?:)?//")
 
 
 def test_the_site_asks_nobody_else_for_anything(site: Path) -> None:
-    """Scripts, styles, fonts and pictures are the site's own: reading it tells no third party."""
+    """Scripts, styles, fonts and pictures are files of the site, so that reading it tells no third party."""
     for page, tag, attributes in elements(site):
         if tag != "a":
             for key in ("src", "href", "srcset", "data", "action", "poster"):
@@ -196,7 +196,7 @@ def test_pictures_are_there_and_say_what_they_show(site: Path) -> None:
 
 
 def test_links_within_the_site_lead_somewhere(site: Path) -> None:
-    """Also those that the builder does not know: to notebooks, and from templates."""
+    """This includes links that the builder does not check: to notebooks, and from templates."""
     for page, tag, attributes in elements(site):
         target = attributes.get("href", "").partition("#")[0]
         if tag == "a" and target and not re.match(r"[a-z]+:", target) and target != "play/index.html":
@@ -205,7 +205,7 @@ def test_links_within_the_site_lead_somewhere(site: Path) -> None:
 
 
 def test_the_page_is_linked_where_it_is_built(site: Path) -> None:
-    """`make docs` leaves alone what `make page` has built beside it."""
+    """`make docs` keeps the page that `make page` has built."""
     built = (ROOT / "site" / "play" / "index.html").is_file()
     for page in ("index.html", "page.html"):
         assert ('href="play/index.html"' in (site / page).read_text()) == built
@@ -216,7 +216,7 @@ def test_the_page_is_linked_where_it_is_built(site: Path) -> None:
 
 @pytest.mark.parametrize("before", [True, False], ids=["documents first", "page first"])
 def test_documents_that_were_built_before_the_page_get_its_button(before: bool, tmp_path: Path) -> None:
-    """What `make page` would run, where all that it needs is newer than what it is made of."""
+    """`make page` builds the documents again if they were built before; here all that it needs is up to date."""
     shutil.copyfile(ROOT / "Makefile", tmp_path / "Makefile")
     for name in ("pyproject.toml", "constraints.txt", "web/package-lock.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -251,7 +251,7 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
 
 
 def test_notebooks_are_kept_with_what_they_gave() -> None:
-    """Each was run from its first cell to its last, without an error; nothing in it tells of the machine."""
+    """Each notebook was run from its first cell to its last without an error, and names nothing of the machine."""
     for path in DOCS.rglob("*.ipynb"):
         cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
         assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1)), path.name
@@ -277,7 +277,7 @@ WRITTEN += [path for folder in ("src", "experiments", "web/src", "web/static") f
 
 
 def test_nothing_leads_to_a_package_or_an_address_that_is_not_there() -> None:
-    """No index has dipp, and no address is known at which it can be got."""
+    """No package index has dipp, and it has no public address yet."""
     for path in WRITTEN:
         if path.suffix in (".py", ".md", ".ipynb", ".toml", ".cff", ".yml", ".html", ".ts"):
             text = path.read_text(encoding="utf-8")
@@ -287,7 +287,7 @@ def test_nothing_leads_to_a_package_or_an_address_that_is_not_there() -> None:
 
 
 def test_links_that_lead_out_of_the_documents_lead_to_copies(site: Path) -> None:
-    """All that a page links to is in the site: no link of ours leads to another host."""
+    """The site has a copy of every file that a page links to, so that no link leads to another host."""
     assert (site / "files/ARCHITECTURE.md.html").is_file()
     assert "# Architecture" in (site / "files/ARCHITECTURE.md.html").read_text()
 
@@ -332,7 +332,7 @@ def test_the_scale_of_the_documents_is_the_module_s() -> None:
 
 
 def test_bounds_and_measured_figures_stand_beside_each_other() -> None:
-    """The same on all pages, as the bound is computed and as readers were measured."""
+    """All pages give the bound as it is computed and the figures as they were measured, beside each other."""
     first = cells(ROOT / "README.md", "| bound | measured |")
     assert len(first) == 4
     for epsilon, belief, right, *_ in first:
@@ -375,7 +375,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def test_a_fifty_fifty_guess_names_its_reader() -> None:
-    """In the same sentence; and nothing plays it down."""
+    """The reader is named in the same sentence, and no word plays the guess down."""
     found = [
         (page, one) for page in PAGES for one in sentences(page.read_text(encoding="utf-8")) if "fifty-fifty" in one
     ]

@@ -1,4 +1,4 @@
-"""The paper's experiment from end to end on a CPU, 12 pictures, two epochs, embedded denoiser; and that it goes on."""
+"""The paper's experiment from end to end on a CPU: 12 pictures, two epochs, the embedded denoiser, and resuming."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run_stages(
 
 
 def test_every_figure_is_there(finished: Path) -> None:
-    """Bits from the bytes on disk, certificates within ε, accuracies, metrics: nothing of the JSON is missing."""
+    """No figure is missing: bits from the bytes on disk, certificates within ε, accuracies and metrics."""
     results = json.loads((finished / "report" / "results.json").read_text())
     for row in results["releases"]:
         for output, measured in row["metrics"].items():
@@ -147,7 +147,7 @@ def test_the_grid_gives_no_epsilon_to_what_has_no_certificate(
 def test_public_seeds_are_drawn_before_pictures_are_read(
     cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And are those of the archives, one a release."""
+    """Each archive has the seed that was drawn for it."""
     order: list[str] = []
     seeds: list[bytes] = []
     fresh, load = randomness.fresh_seed, running.load
@@ -171,7 +171,7 @@ def test_public_seeds_are_drawn_before_pictures_are_read(
 
 
 def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Path) -> None:
-    """Unchanged pictures are at no distance, even if they are few."""
+    """Unchanged pictures have the distance 0, even if they are few."""
     pixels, labels = running.load(cifar, IMAGES)
     maker = Maker(Config.load(SMOKE), Store(finished), pixels, "", None, "cpu")
     run = stages.Run(maker, labels, [], 0.0, print)
@@ -182,7 +182,7 @@ def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Pat
 
 
 def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None:
-    """And not only the last, which a release that is like another takes in steps of its own."""
+    """A release that is like another has the same last step; with `same_steps` it has all of its steps."""
     config = Config.load(SMOKE)
     maker = Maker(config, Store(finished), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
     other = dipp.open(finished / "archives" / "paper-256-unbound.dipp").release.plan
@@ -200,7 +200,7 @@ def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None
     ["epochs = 3", "calls = 3", "bpp = 0.5", "deviations = 3", "clip = true"],
 )
 def test_records_of_another_config_are_refused(finished: Path, cifar: Path, tmp_path: Path, change: str) -> None:
-    """They would be reported as if they were of this one."""
+    """Without the refusal, they would be reported as if they belonged to this config."""
     key = change.split(" ")[0]
     lines = [change if line.split(" ")[0] == key else line for line in SMOKE.read_text().splitlines()]
     other = tmp_path / "other.toml"
@@ -219,7 +219,7 @@ def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_p
 
 
 def test_a_release_is_like_the_one_that_was_made(finished: Path, tmp_path: Path) -> None:
-    """A release is compared with what its record says, and not with what would be made today."""
+    """A release is compared with the plan in its record, and not with the plan that would be chosen today."""
     config, pixels = Config.load(SMOKE), np.zeros((0, 32, 32, 3), np.uint8)
     maker = Maker(config, Store(tmp_path), pixels, str(embedded.FOLDER), None, "cpu")
     with refused("paper-4-plotted", "not encoded", remedy="encode"):
@@ -277,7 +277,7 @@ def test_folders_of_two_judges_are_not_reported_as_one(travelled: Path, cifar: P
 
 
 def test_what_was_made_of_an_archive_is_not_put_beside_another(travelled: Path, cifar: Path) -> None:
-    """Encoding again is another release; nothing of the first may be taken for it."""
+    """Encoding again makes another release, and no result of the first may be reported with it."""
     place = travelled / "records" / "encode.paper-1-plotted.json"
     place.unlink()
     with refused("paper-1-plotted", "encode.paper-1"):
@@ -344,7 +344,7 @@ def test_one_process_at_a_time_is_in_a_stage(travelled: Path, cifar: Path) -> No
 
 
 def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
-    """Each in a record of its own, which is named by the time."""
+    """Each end is a record of its own, whose name has the time."""
     store, known = Store(tmp_path), set[str]()
 
     def ended() -> str:
@@ -374,7 +374,7 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
-    """A finished run writes its report alone; pictures that were deleted come back the same from the archive."""
+    """A finished run only writes its report; deleted pictures come back the same from the archive."""
 
     def files() -> dict[str, int]:
         kept = ("archives", "records", "weights")
@@ -394,7 +394,7 @@ def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
 
 
 def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the config says reaches the classifiers, their records and their checkpoints."""
+    """The clip of the config reaches the classifiers, their records and their checkpoints."""
     seen: dict[str, bool] = {}
     evaluated = []
 
@@ -424,7 +424,7 @@ def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, mo
 def test_a_run_that_was_stopped_goes_on(
     finished: Path, cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped after every epoch, the classifiers are to the bit those of the run that was not."""
+    """A run that is stopped after every epoch gives the same classifiers, to the bit, as a run that is not stopped."""
     only: dict[str, Any] = {
         "stage": "train",
         "only": "clean,laplace-*",
@@ -508,7 +508,7 @@ def test_metrics_need_the_clean_classifier(cifar: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) -> None:
-    """What is missing is said, a dash in the tables, and left out of the figures."""
+    """Missing results are named, have a dash in the tables, and are left out of the figures."""
     run_stages(cifar, tmp_path, stage="baseline", only="laplace-1")
     said = run_stages(cifar, tmp_path, stage="report")
     assert said[0] == "missing: 6 of 9 records of baseline, from baseline.clean.png on"
@@ -525,7 +525,7 @@ def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) 
 
 
 def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, tmp_path: Path) -> None:
-    """With archives, records, previews and weights alone, and some of these; what cannot be made yet is left out."""
+    """Archives, records, previews and weights, or some of them, are enough; work that needs more is left out."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
     gone = ["encode.unclipped-4-plotted", "metrics.diffc-1-plotted.noisy", "metrics.unclipped-4-plotted.noisy"]
@@ -551,7 +551,7 @@ def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, 
 def test_a_lost_archive_is_noticed_before_anything_is_made(
     finished: Path, cifar: Path, tmp_path: Path, stage: str
 ) -> None:
-    """A wave takes minutes: what cannot be trained on in the next is said before the first. Waves are of one here."""
+    """A wave takes minutes, so an error about the next wave comes before the first. Here a wave has one classifier."""
     config = tmp_path / "waves.toml"
     config.write_text(SMOKE.read_text().replace("wave = 4", "wave = 1"))
     for name in ("records", "weights"):

@@ -1,4 +1,4 @@
-"""The experiment with clipped sensing and its rivals, on the training and the test set, from end to end on a CPU."""
+"""The experiment with clipped sensing and its rivals, on training and test set, from end to end on a CPU."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_no_file_tells_more_than_the_certificate_allows(finished: Path) -> None:
 
 
 def test_pictures_come_back_from_the_archive_alone(finished: Path, cifar: Path, config: Path, tmp_path: Path) -> None:
-    """The expected and the sampled ones."""
+    """The expected and the sampled pictures come back."""
     chosen = Config.load(config)
     pixels, _ = running.load(cifar, chosen.images, chosen.split)
     kept = Store(finished)

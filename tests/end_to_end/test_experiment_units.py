@@ -1,4 +1,4 @@
-"""The experiment on what is learnt from cells and whole pictures, on a CPU: a few pictures, one epoch."""
+"""The experiment on what classifiers learn from cells and whole pictures, on a CPU: a few pictures, one epoch."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def picture(level: int, count: int) -> Pixels:
 @pytest.mark.parametrize("unit", [Cells(8), Picture()])
 @pytest.mark.parametrize("level", [0, 100, 255])
 def test_what_rivals_release_is_unbiased_and_as_noisy_as_they_say(unit: Unit, level: int) -> None:
-    """The mean of n values of a deviation σ is within 7·σ/√n (beyond: 1e-11), and the power within a tenth."""
+    """The mean of n values of deviation σ is within 7·σ/√n (false alarms 1e-11), and the power within a tenth."""
     generator, count = np.random.default_rng(0), 4000
     pixels, expected = picture(level, count), level / 127.5 - 1
     radius = rivals.radii(pixels[:1], unit, 2)[-1]
@@ -107,7 +107,7 @@ def test_what_rivals_release_is_unbiased_and_as_noisy_as_they_say(unit: Unit, le
 @bounded
 @given(st.integers(0, 1), st.integers(0, 1))
 def test_a_unit_that_changes_moves_its_own_answers_alone(row: int, column: int) -> None:
-    """The same noise, another content of one cell: nothing changes beyond its own coarse pixels."""
+    """With the same noise and another content of one cell, only the coarse pixels of this cell change."""
     before = np.random.default_rng(1).integers(0, 256, (1, 16, 16, 3), np.uint8)
     after = before.copy()
     after[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = 255

@@ -1,4 +1,4 @@
-"""Commands that are hard to misuse: nothing is overwritten silently, ε is explained, and nobody waits in silence."""
+"""Commands that are hard to misuse: they overwrite nothing silently, explain ε, and report their progress."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_encode_and_info_say_what_an_epsilon_is_worth(
 
 
 def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
-    """One picture of 8×8 pixels with δ = 1/64; with less, several pictures together are warned of."""
+    """One picture of 8×8 pixels with δ = 1/64 is refused; a smaller δ for several pictures gives a warning."""
     made, few = tmp_path / "a.dipp", ("--model", model, "--epsilon", 4, *PAPER)
     code, _, err = run("encode", pictures / "0.png", "-o", made, *few, "--delta", 1 / 64)
     assert (code, err.count("\n"), made.exists()) == (1, 1, False)
@@ -178,7 +178,7 @@ def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, t
 def test_a_dataset_says_it_too_and_what_is_not_covered(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """A folder is refused as a file is."""
+    """A folder is refused as a file is, and its report names what is not covered."""
     folder = tmp_path / "out"
     code, said, err = run("privatize", pictures, folder, "--model", model, "--epsilon", 16, *PAPER)
     assert code == 0, err
@@ -227,7 +227,7 @@ def test_what_is_made_up_is_said(
 
 
 def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
-    """The sheet is drawn by the library: the same picture, to the bit, that `dipp decode` writes as it stands."""
+    """The library draws the sheet; it shows the same picture, to the bit, that `dipp decode` writes."""
     assert run("decode", made, "-o", tmp_path / "a.png", "--model", model, "--device", "cpu")[0] == 0
     archive = dipp.open(made)
     (shown,) = dipp.Codec.for_release(archive.release, model).decode(archive)
@@ -270,7 +270,7 @@ def test_nothing_is_shown_where_nobody_looks(made: Path, model: Path, tmp_path: 
 
 
 def test_calibration_says_how_far_it_has_got(pictures: Path, tmp_path: Path, run: Command) -> None:
-    """In per cent: on a terminal a bar, elsewhere a line for each part."""
+    """Progress is in per cent: a bar on a terminal, and otherwise a line for each part."""
     folder = save_model(tmp_path / "own")
     code, _, err = run("calibrate", folder, pictures, "--count", 4)
     assert code == 0, err
@@ -304,7 +304,7 @@ def test_errors_of_own_denoisers_name_the_remedy(
 def test_a_plan_that_uses_little_of_its_budget_says_why(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
-    """The network of the tests predicts nothing: its residuals are those of pictures, and more ε tells no more."""
+    """The network of the tests predicts nothing, so its residuals are those of pictures, and more ε shows no more."""
     common = ("--model", model, "--epsilon", 8, "--bpp", 100)
     said = [
         run("encode", pictures / "0.png", "-o", tmp_path / "a.dipp", *common)[1],

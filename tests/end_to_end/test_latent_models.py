@@ -1,4 +1,4 @@
-"""Latent models along the whole way: tables, plans, files and pictures, and that units smaller than a picture fail."""
+"""Latent models from end to end: tables, plans, files and pictures. Units smaller than a picture are refused."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_file_decodes_to_what_its_encoder_reached(denoiser: LatentDenoiser, na
 
 
 def test_no_picture_explains_a_file_better_than_its_certificate_allows(denoiser: LatentDenoiser) -> None:
-    """The best attacker reads candidates through the VAE, as the encoder did."""
+    """The best attacker encodes the candidates by the VAE, as the encoder did."""
     black, noise = np.zeros((16, 16, 3), np.uint8), pictures()[2]
     archive = codec_of(denoiser, "questions").encode(noise, odometer=False)
     ((of_black, of_noise),) = log_likelihoods(archive, denoiser, np.stack([black, noise]))
@@ -139,7 +139,7 @@ WAYS = [
 def test_every_kind_goes_from_file_to_file(
     folders: dict[str, Path], kind: str, name: str, sender: str, receiver: str
 ) -> None:
-    """What a sender reached, a receiver sees: to the bit on the same device, and else within bf16 and TF32."""
+    """A receiver sees what the sender decoded: to the bit on the same device, and elsewhere within bf16 and TF32."""
     there, here = (models.load(folders[kind], device) for device in (sender, receiver))
     assert isinstance(there, LatentDenoiser)
     assert isinstance(here, LatentDenoiser)
@@ -191,7 +191,7 @@ def test_pictures_that_are_grey_or_have_alpha(denoiser: LatentDenoiser) -> None:
 
 @pytest.mark.parametrize("unit", [Cells(8), None])
 def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, unit: Any) -> None:
-    """Neither by a codec, nor by a file that says so."""
+    """Neither a codec nor a file may certify a smaller unit."""
     smaller = questions_plan(Cells(8), *ASKED.steps) if unit else Plan(CODING, ASKED.steps, unit=Cells(16))
     with refused("unit", "whose VAE mixes all pixels"):
         Codec(denoiser, smaller, table="00" * 32)
@@ -209,7 +209,7 @@ def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, u
 
 
 def test_no_region_is_painted_or_asked(folder: Path) -> None:
-    """Neither unit is certified through a VAE, and latents are no colours, whatever their number of channels."""
+    """Neither regions nor cells are certified through a VAE, and latents are no colours, whatever their channels."""
     with refused("model", "must be a denoiser of pixels"):
         paint.fill(paint.PAINT, str(folder), "cpu")
     with refused("model", "must have words of 3 channels"):
@@ -234,7 +234,7 @@ def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: Laten
 
 
 def test_commands(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a pipeline and public pictures to a certified file with a prompt, and back; by scripts' JSON."""
+    """The commands lead from a pipeline and public pictures to a certified file with a prompt, and back, by JSON."""
     model = save(tmp_path / "model", "sd1")
     public, private = tmp_path / "public.npy", tmp_path / "private.png"
     np.save(public, np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), np.uint8))

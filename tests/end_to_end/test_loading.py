@@ -1,4 +1,4 @@
-"""A release as training data: the cache, transforms, workers of a DataLoader, other sizes, and exports."""
+"""A dataset release as training data: cache, transforms, workers of a DataLoader, other sizes, exports."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_workers_without_a_folder_say_what_they_cost(
 def test_filling_a_cache_shows_progress(
     release: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terminal shows a bar for what is missing."""
+    """A terminal shows a bar for the missing pictures."""
     screen = io.StringIO()
     monkeypatch.setattr(bars, "console", lambda: Console(file=screen, force_terminal=True, width=120))
     data = dipp.load(release, model, cache=tmp_path)
@@ -328,7 +328,7 @@ def test_other_sizes_are_collated_as_a_list(release: Path, model: Path) -> None:
 def test_workers_may_be_forked_or_spawned(
     start: str, coding: Coding, kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """After the parent has decoded, with threads of its own: they decode and write side by side, then they read."""
+    """After the parent has decoded on its own threads, workers decode and write side by side, and then read."""
     model: Path = request.getfixturevalue(kind)
     source = save_table(tmp_path / "s.parquet", 6)
     privatize(str(source), tmp_path / "out", tiny_codec(model, coding), str(model), Local(1), Choices())
@@ -494,7 +494,7 @@ def test_a_single_file_says_that_it_leaves_labels_out(kind: str, model: Path, tm
 def test_info_does_not_believe_an_edited_manifest(
     key: str, value: Any, release: Path, tmp_path: Path, run: Command
 ) -> None:
-    """Without --verify: all that it says is computed from the shards."""
+    """Without --verify as well, all facts are computed from the shards."""
     folder = tmp_path / "out"
     folder.mkdir()
     for path in release.iterdir():

@@ -72,7 +72,7 @@ def test_dicom_is_read_by_its_stored_values_and_the_caller_s_window() -> None:
     ids=lambda tags: next(iter(tags)),
 )
 def test_no_tag_that_differs_from_picture_to_picture_changes_a_pixel(tags: dict[str, Any]) -> None:
-    """Devices write them for each picture, and compute some from its values."""
+    """Devices write such tags for each picture, and compute some of them from its values."""
     window = Window(0, 1000)
     plain, tagged = (pictures.read(dicom(SCAN, **more), 3, window) for more in ({}, tags))
     np.testing.assert_array_equal(plain, tagged)
@@ -110,7 +110,7 @@ def test_compressed_dicom_is_read_or_refused() -> None:
 
 
 def test_no_pixel_decides_whether_a_picture_is_refused() -> None:
-    """Nor by chance: values that spell the name of a compression are values."""
+    """Values that happen to spell the name of a compression are still values."""
     grey = np.zeros((4, 32), np.uint8)
     grey[1, : len(DEFLATED)] = np.frombuffer(DEFLATED.encode(), np.uint8)
     np.testing.assert_array_equal(pictures.read(dicom(grey), 1)[..., 0], grey)
@@ -134,7 +134,7 @@ def test_other_dicom_is_refused_in_one_line(tags: dict[str, Any], word: str) -> 
 
 
 def test_no_text_of_a_tag_is_in_the_reason() -> None:
-    """A dataset gives the reasons of what it skips, and this tag may hold anything."""
+    """A dataset states the reasons for skipped pictures, and this tag may contain anything."""
     with refused("image", "grey, RGB and YBR") as error:
         pictures.read(dicom(SCAN, PhotometricInterpretation="DOE JANE"), 3, Window(0, 1000))
     assert "DOE" not in str(error.value)
@@ -173,7 +173,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
     model: Path, public: Path, tmp_path: Path, run: Command
 ) -> None:
-    """Calibrate, encode, info, decode and audit, on networks of one channel and of three."""
+    """The scan is encoded, decoded and audited on networks of one channel and of three."""
     code, said, _ = run("calibrate", model, public, "--count", 6, "--overwrite")
     assert code == 0, said
     scan, coded = tmp_path / "scan.dcm", tmp_path / "scan.dipp"
@@ -215,7 +215,7 @@ def test_two_windows_of_a_scan_are_two_releases_of_it(public: Path, tmp_path: Pa
 
 
 def test_a_dataset_of_all_kinds(model: Path, tmp_path: Path) -> None:
-    """Grey, colour and 16-bit in one folder: what is grey comes out grey, and the window is the same for all."""
+    """With grey, colour and 16-bit pictures in one folder, grey ones come out grey, and all have the same window."""
     source = tmp_path / "source"
     source.mkdir()
     colour = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
@@ -272,7 +272,7 @@ def test_a_run_goes_on_with_its_own_window_alone(tmp_path: Path) -> None:
 
 
 def test_one_channel_takes_the_luminance_of_arrays_too(tmp_path: Path) -> None:
-    """CIFAR-10 comes as arrays in colour, and public pictures may."""
+    """CIFAR-10 comes as arrays in colour, and so may public pictures."""
     model = one_channel(tmp_path / "model")
     source = tmp_path / "cifar"
     source.mkdir()
@@ -297,7 +297,7 @@ def test_one_channel_takes_the_luminance_of_arrays_too(tmp_path: Path) -> None:
 def test_a_folder_of_scans_without_a_window_says_that_nothing_was_released(
     model: Path, public: Path, tmp_path: Path, run: Command
 ) -> None:
-    """And leaves nothing in the way of the next."""
+    """The failed run does not stop the next one."""
     assert run("calibrate", model, public, "--count", 6, "--overwrite")[0] == 0
     scans, released = tmp_path / "scans", tmp_path / "released"
     scans.mkdir()

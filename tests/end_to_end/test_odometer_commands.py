@@ -1,4 +1,4 @@
-"""The odometer in the commands: charged before released, once, and silent in what is released."""
+"""The odometer in the commands: pictures are charged before their release, once, and files say nothing of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def releases(path: Path) -> int:
 
 
 def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Command) -> None:
-    """The composed certificate is that of the pixels; nothing in the file or on the output speaks of it."""
+    """The composed certificate is that of the pixels; neither the file nor the output mentions it."""
     (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
     code, _, err = run("encode", one, other, "-o", made)
     assert code == 0
@@ -81,7 +81,7 @@ def test_copies_names_and_formats_add_up(codec: Codec, tmp_path: Path, run: Comm
 
 
 def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tmp_path: Path, run: Command) -> None:
-    """And charges nobody, not even for the pictures that are still within the limit."""
+    """No picture is charged, not even a picture that is still within the limit."""
     (one, other), made = images(tmp_path, 2), tmp_path / "a.dipp"
     limit = 1.5 * losses(codec.plan, of_pixels(64))[0]
     assert run("encode", one, "-o", made, "--odometer-limit", limit, "--odometer-begin")[0] == 0
@@ -153,7 +153,7 @@ def test_without_certificate_nothing_is_left_of_the_sum(
 def test_charged_even_if_the_encoding_fails(
     codec: Codec, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it fails may depend on what was drawn; so the draw counts."""
+    """A failure may depend on what was drawn, so the draw counts."""
     del codec
     (one,) = images(tmp_path, 1)
 
@@ -168,7 +168,7 @@ def test_charged_even_if_the_encoding_fails(
 def test_a_picture_that_changes_meanwhile_is_not_released(
     codec: Codec, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was charged as another."""
+    """The picture was charged with other content."""
     del codec
     (one, other) = images(tmp_path, 2)
     charge = Meter.charge
@@ -185,7 +185,7 @@ def test_a_picture_that_changes_meanwhile_is_not_released(
 
 
 def test_charged_when_the_file_appears(codec: Codec, tmp_path: Path, run: Command, monkeypatch: Any) -> None:
-    """At the moment of writing, the row is on the disk: another process sees it."""
+    """When the file is written, the row is on the disk already, where another process sees it."""
     del codec
     (one,) = images(tmp_path, 1)
     save, seen = Archive.save, []
@@ -201,7 +201,7 @@ def test_charged_when_the_file_appears(codec: Codec, tmp_path: Path, run: Comman
 
 
 def test_a_limit_in_a_new_home_releases_nothing(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
-    """Three fresh homes were three releases; the option that begins an odometer is explicit."""
+    """Three new home folders would allow three releases, so an option must begin an odometer explicitly."""
     source, made = tmp_path / "source", tmp_path / "a.dipp"
     source.mkdir()
     (one,) = images(source, 1)
@@ -314,7 +314,7 @@ def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Comm
 
 
 def test_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Copies in other folders and formats, too; the released bytes are as without an odometer."""
+    """Copies in other folders and formats count too; the released bytes are the same as without an odometer."""
     first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
     codec, choices = tiny_codec(light_model), Choices(shard_size=5)
     for source, target in ((first, "one"), (again, "two"), (again, "three.dipp")):
@@ -331,7 +331,7 @@ def test_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCa
 def test_the_command_refuses_before_a_shard_is_published(
     light_model: Path, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though it is the last picture of the last shard that is too dear."""
+    """The picture that exceeds the limit is the last one of the last shard."""
     monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: tiny_codec(light_model))
     source = save_folder(tmp_path / "source", 7, classes=("a",))
     last = max(source.rglob("*.png"))
@@ -355,7 +355,7 @@ def test_the_command_refuses_before_a_shard_is_published(
 def test_what_was_no_picture_when_it_was_charged_is_not_released(
     light_model: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """A picture that comes to life afterwards would be released and not paid for."""
+    """A picture that becomes readable after the charge would be released without being paid for."""
     source = save_folder(tmp_path / "source", 4, classes=("a",))
     read, calls = pictures.read_picture, iter(range(100))
 

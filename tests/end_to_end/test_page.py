@@ -1,4 +1,4 @@
-"""The page in a real Chromium: files go both ways between it and Python, nothing leaves it, and everybody can use it.
+"""The page in Chromium: Python and the page read each other's files, nothing leaves the page, and everybody can use it.
 
 It runs where a Chromium is found and `make page` has built the page. With DIPP_PAGE_TESTS=required, as in continuous
 integration, it fails where they are not.
@@ -225,7 +225,7 @@ def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> No
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_boxes_are_hidden_and_python_checks_the_record(page: Page, tmp_path: Path, kind: str) -> None:
-    """A box is drawn and another added by the keyboard. Originals that differ in them alone become one file."""
+    """One box is drawn, another is added by keyboard. Originals that differ only in the boxes become one file."""
     original = Image.open(SAMPLES / "cat.png")
     files = []
     for colour in (None, "red"):
@@ -267,7 +267,7 @@ def test_boxes_are_hidden_and_python_checks_the_record(page: Page, tmp_path: Pat
 
 @pytest.mark.parametrize(("kind", "epsilon"), [("PNG", 4.0), ("PNG", 64.0), ("JPEG", 16.0), ("grey", 32.0)])
 def test_boxes_that_answer_are_checked_by_python(page: Page, tmp_path: Path, kind: str, epsilon: float) -> None:
-    """One box lies at the edge, and two overlap. The answers bring the boxes nearer to what they show."""
+    """One box lies at the edge, and two overlap. The answers bring the boxes closer to what they show."""
     original = Image.open(SAMPLES / "cat.png").convert("L" if kind == "grey" else "RGB")
     out = io.BytesIO()
     original.save(out, "JPEG" if kind == "JPEG" else "PNG", quality=95, subsampling="4:4:4")
@@ -403,7 +403,7 @@ def test_certificates_of_all_hidden_sizes_are_pythons(page: Page, table: Any) ->
 
 @pytest.mark.parametrize("task", ["pixel", "object", "boxes"])
 def test_everything_is_above_the_fold(page: Page, task: str) -> None:
-    """The picture, the controls, the progress and the result, in a window of 1280×900."""
+    """A window of 1280×900 shows the picture, the controls, the progress and the result."""
     give(page, "small.png", png(96, 96))
     button, parts = "#encode", ("#stage", "#views", "#headline", "#download")
     if task == "pixel":
@@ -446,7 +446,7 @@ def test_what_python_read_of_deep_and_grey_pictures_is_shown_in_grey(page: Page,
 
 
 def test_webgpu_and_python_agree(with_gpu: Browser, origin: str, table: Any) -> None:
-    """What a graphics processor computes differs by rounding only; this one is software, so the plan is short."""
+    """A graphics processor differs only by rounding. This one runs in software, so the plan is short."""
     page = with_gpu.new_page()
     opened(page, origin, "webgpu")
     whole = plan_of(table, 4.0, Pairs())
@@ -553,7 +553,7 @@ def test_the_policy_of_the_server_is_the_pages_own() -> None:
 
 
 def test_a_plain_server_will_do(browser: Browser) -> None:
-    """Without headers there is one thread at first; from the second visit on there are all, and the policy."""
+    """Without the headers, the first visit has one thread; from the second visit on there are all, and the policy."""
     plain = functools.partial(Quiet, directory=str(BUILT))
     with ThreadingHTTPServer(("127.0.0.1", 0), plain) as running:
         thread = threading.Thread(target=running.serve_forever)
@@ -599,7 +599,7 @@ def test_a_network_of_another_version_is_refused(context: BrowserContext, origin
 
 
 def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
-    """An encoding goes on, and what it makes is of the picture that it began with."""
+    """The encoding continues, and its file is of the picture with which it began."""
     give(page, "cat.png", sample("cat.png"))
     page.fill("#hide", "0")  # which takes seconds
     page.click("#encode")
@@ -772,7 +772,7 @@ def test_pictures_can_be_dropped_and_pasted(page: Page) -> None:
 
 
 def test_the_camera_takes_a_picture_and_is_stopped(playwright: Playwright, origin: str) -> None:
-    """All of it, though the button was pressed twice."""
+    """All its tracks are stopped, even if the button was pressed twice."""
     switches = ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     found = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
     page = found.new_page()
@@ -845,7 +845,7 @@ def test_a_browser_without_a_camera_says_so(page: Page) -> None:
 
 
 def test_odds_of_a_pixel_are_those_of_the_file(page: Page, table: Any) -> None:
-    """They stay within e^ε, and the curve is there."""
+    """The odds stay within e^ε, and the curve is drawn."""
     out = io.BytesIO()
     Image.fromarray(np.repeat(np.array([0, 255], np.uint8), 512).reshape(32, 32)).convert("RGB").save(out, "PNG")
     give(page, "halves.png", out.getvalue())
@@ -875,7 +875,7 @@ def test_odds_of_a_pixel_are_those_of_the_file(page: Page, table: Any) -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_second_file_of_a_picture_adds_up(page: Page, again: bool) -> None:
-    """Also if another picture was encoded in between, and this one was opened again, by another name."""
+    """The files add up even if another picture was encoded between them, and this one opened under another name."""
     give(page, "small.png", png(24, 24))
     first = Archive.from_bytes(encode(page))
     expect(page.locator("#again")).to_be_hidden()
@@ -928,7 +928,7 @@ def test_axe_finds_nothing(browser: Browser, origin: str, scheme: Any, width: in
 
 
 def test_the_keyboard_is_enough(page: Page) -> None:
-    """From the top of the page: a sample, both sliders, the encoding, the line and the pixel."""
+    """The keyboard reaches a sample, both sliders, the encoding, the line and the pixel from the top of the page."""
     reached: list[str] = []
 
     def tab_to(selector: str) -> None:

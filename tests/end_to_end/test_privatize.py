@@ -1,4 +1,4 @@
-"""Whole datasets on one machine, from the command to training data: also killed, resumed, forged, without space."""
+"""Whole datasets on one machine, from the command to training data; killed, resumed, forged, on a full disk."""
 
 from __future__ import annotations
 

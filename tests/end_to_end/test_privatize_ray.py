@@ -74,7 +74,7 @@ def command_of(pid: int) -> bytes:
 def test_every_image_is_released_once_if_a_worker_and_a_node_die(
     cluster: Any, light_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is held until both are dead."""
+    """The run is held until both are dead, so that no image is released before."""
     source, target, gate = save_table(tmp_path / "s.parquet", COUNT), tmp_path / "out", tmp_path / "go on"
     watch, killed, failures = Publications(Store(target)), list[str](), list[BaseException]()
     over = threading.Event()

@@ -1,4 +1,4 @@
-"""What Python does and what the command does is the same: plan, certificate, warnings, odometer."""
+"""Python and the command do the same: plan, certificate, warnings and odometer."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ BUDGETS: list[tuple[list[Any], dict[str, Any]]] = [
 
 
 def test_every_option_of_a_command_is_one_of_python() -> None:
-    """Names that only one of the two has: files to write and print for the command, a parsed odometer for Python."""
+    """Only the command has files to write and options to print; only Python takes a parsed odometer."""
     python = {
         "encode": {*EncodeOptions.__annotations__, "images"},
         "privatize": {*PrivatizeOptions.__annotations__, "src", "dst"},
@@ -169,7 +169,7 @@ def test_encode(count: int, options: list[Any], arguments: dict[str, Any], sides
 
 
 def test_encode_takes_what_a_codec_takes(files: list[Path], model: Path) -> None:
-    """The plan is that of the size, whatever the picture is given as."""
+    """The plan is that of the size, in whatever form the picture is given."""
     import torch
 
     with Image.open(files[1]) as opened:
@@ -263,7 +263,7 @@ DECODINGS: list[tuple[list[Any], dict[str, Any]]] = [
 
 
 def test_decode(sides: Sides) -> None:
-    """The same pictures, or the same refusal."""
+    """Both give the same pictures, or the same refusal."""
     file, out = sides.folder / "a.dipp", sides.folder / "out"
     archive = dipp.encode(sides.files, epsilon=4, model=sides.model, odometer=False)
     archive.save(file)

@@ -1,4 +1,4 @@
-"""The README: whole wherever it is shown, and true. What it shows is run by `test_docs`."""
+"""The README: its links work everywhere, and its claims are true. `test_docs` runs its code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def test_every_link_leads_into_this_tree() -> None:
-    """Links are relative, so that they work in every clone, under whatever address."""
+    """Links are relative, so that they work in every clone at any address."""
     links = re.findall(r"\]\(([^)]+)\)", README)
     assert len(links) > 15
     for link in links:
@@ -33,7 +33,7 @@ def test_every_link_leads_into_this_tree() -> None:
 
 
 def test_what_it_says_of_installing_works() -> None:
-    """`make demo` makes the environment that the next line activates; there, dipp and python are ours."""
+    """`make demo` makes the environment that the next line activates; there, `dipp` and `python` are the project's."""
     (install, *_) = re.findall(r"^```\n(.*?)^```", README, flags=re.S | re.M)
     first, second = (line.partition("#")[0].strip() for line in install.splitlines())
     assert (first, second) == ("make demo", ". .venv/bin/activate")
@@ -49,7 +49,7 @@ def test_what_it_says_of_installing_works() -> None:
 
 
 def test_it_promises_no_index_and_no_address() -> None:
-    """The name on an index is somebody else's, and no address of a repository is known."""
+    """The name on a package index belongs to another project, and no address of a repository is known."""
     start = (ROOT / "docs/index.md").read_text(encoding="utf-8").replace("\n", " ")
     assert "No package index has dipp; `pip install dipp` installs somebody else's package." in start
     assert "pip install dipp" not in README
@@ -61,7 +61,7 @@ def test_it_promises_no_index_and_no_address() -> None:
 
 
 def test_what_an_epsilon_buys_is_what_was_measured() -> None:
-    """In brackets: the best of the rivals that are denoised, by PSNR and by accuracy."""
+    """The values in brackets are of the best denoised rivals, by PSNR and by accuracy."""
     rows = json.loads((ROOT / "experiments/cifar10/results/results.json").read_text())["releases"]
     form = r"^\| ([\d.]+) \| ([\d.]+) % \| \d+ % \| ([\d.]+) \(([\d.]+)\) \| (\d+) % \((\d+) %\) \|$"
     table = re.findall(form, README, flags=re.M)

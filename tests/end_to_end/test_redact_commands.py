@@ -1,4 +1,4 @@
-"""`dipp redact` and `dipp check`, as people use them."""
+"""The commands `dipp redact` and `dipp check`, as people use them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_several_pictures_go_to_a_folder(run: Command) -> None:
 
 
 def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:
-    """Otherwise a mistyped kind would stay visible without a warning."""
+    """Without the note, a mistyped kind would stay visible without a warning."""
     entries = json.loads((street / "faces.json").read_text())
     entries["pictures"][0]["regions"].append({"kind": "plate", "box": [1, 2, 9, 9]})
     (street / "faces.json").write_text(json.dumps(entries))
@@ -96,7 +96,7 @@ def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:
 
 @pytest.mark.usefixtures("street")
 def test_names_that_match_no_picture_are_warned_of_with_allow_none(run: Command) -> None:
-    """With --allow-none, a mistyped name would release its picture as it is without a warning."""
+    """With --allow-none, a mistyped name would release its picture unchanged, without a warning."""
     regions_file(Path("typo.json"), "stret.jpg", "lake.png")
     arguments = ("--regions", "typo.json", "--fill", "grey", "--allow-none", "--no-odometer")
     code, out, err = run("redact", "street.jpg", "lake.png", "-o", "a", *arguments)

@@ -1,4 +1,4 @@
-"""Subjects: what the worst of them pays, how many of their pictures are released, and what is said of it."""
+"""Subjects: the price of the worst one, how many pictures of each are released, and what reports say of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def by_subject(table: Path, scratch: Path, most: int | None = None, column: str 
 
 
 def test_a_subject_pays_for_all_its_pictures(model: Path, tmp_path: Path) -> None:
-    """Cleo's two pictures have more pixels than the four of Ann, so hers is the worst price, and not an average."""
+    """Cleo's two pictures have more pixels than Ann's four, so hers is the worst price, and not an average."""
     facts = released(save(tmp_path / "a.parquet"), tmp_path / "out", model, subject="patient")
     claim = Certificate.from_json(json.dumps(facts["certificate"]))
     own = [claim.for_picture(Geometry(*size, 3)) for size in ((12, 20), (8, 8))]
@@ -74,7 +74,7 @@ def test_a_subject_pays_for_all_its_pictures(model: Path, tmp_path: Path) -> Non
 
 
 def test_the_first_pictures_of_each_subject(model: Path, tmp_path: Path) -> None:
-    """In the order of the source; what is left out is neither read nor released."""
+    """The first ones in the order of the source; other pictures are neither read nor released."""
     table = save(tmp_path / "a.parquet")
     facts = released(table, tmp_path / "out", model, subject="patient", most_per_subject=1)
     assert facts["images"] == facts["positions"] == 3

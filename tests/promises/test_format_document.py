@@ -1,4 +1,4 @@
-"""A reader that was written from docs/format*.md alone agrees with dipp, and the examples there are true."""
+"""A reader written only from docs/format*.md agrees with dipp, and the examples in these pages are true."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_the_reader_agrees_with_dipp_on_long_payloads() -> None:
 
 
 def test_the_reader_refuses_what_dipp_refuses() -> None:
-    """Broken archives with right checksums: both refuse, or both read the same."""
+    """Both refuse a broken archive with a right checksum, or both read the same."""
     rng, samples = random.Random("document"), list(map(Sample.of, seeds()))
     refused = accepted = 0
     for _ in range(600):

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CODED)
 def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> None:
-    """On a denoiser that never changes: noisy reconstruction and posterior mean within 2/255."""
+    """On a denoiser that never changes, noisy reconstruction and posterior mean agree within 2/255."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     expected = np.load(GOLDEN / f"{name}.npz")
     found = reconstructions(Codec.for_release(source.release, GOLDEN / "denoiser", device=device), source)
@@ -56,7 +56,7 @@ def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> No
 
 @pytest.mark.parametrize("name", CODED)
 def test_golden_archives_are_written_alike(name: str) -> None:
-    """From what they say and from their indices, byte for byte."""
+    """Made again from their parameters and indices, they are the same byte for byte."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     shapes = [source.geometry(i) for i in range(len(source))]
     rows = [source.image_indices(i) for i in range(len(source))]
@@ -77,7 +77,7 @@ def test_golden_archives_of_made_up_indices_are_written_alike(name: str) -> None
 
 @pytest.mark.parametrize("name", SENSED)
 def test_golden_archives_of_sensing_say_what_they_are(name: str) -> None:
-    """Their plans, digests, codes and certificates are what they were when they were made."""
+    """Their plans, digests, codes and certificates are the same as when they were made."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     denoiser = models.load(GOLDEN / "denoiser")
     assert source.release.plan == plan_of(name, denoiser)
@@ -91,7 +91,7 @@ def test_golden_archives_of_sensing_say_what_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", MIXED)
 def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
-    """A later version that mixed otherwise would refuse the file; and the numbers are those of SHA-256 by hand."""
+    """A version with another derivation would refuse the file. The numbers are those of SHA-256, computed apart."""
     public = archive.open(GOLDEN / f"{name}.dipp").release
     assert (public.delta, public.beacon, public.seed_given) == (1e-6, MIXED[name], True)
     content = b"dipp/2/beacon\0" + bytes(range(16)) + (4242).to_bytes(8, "little") + bytes(range(100, 132))
@@ -100,7 +100,7 @@ def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCED)
 def test_golden_sources_are_described(name: str) -> None:
-    """The window, and which pictures are grey: byte for byte, and in what is decoded."""
+    """The window and the grey pictures are the same in the bytes and in the decoded pictures."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     assert source.release.window == SOURCED[name]
     assert source.grey.tolist() == [False, True, True]

@@ -1,4 +1,4 @@
-"""What voids a certificate, built in on purpose: each trap meets a guard that refuses it, or a check that fails.
+"""Traps: ways to void a certificate, built in on purpose. A guard refuses each, or a check fails.
 
 `docs/threat-model.md` lists them by number. Traps that change what is released are in `test_audit` (controls) and
 `test_taint` (leaks); here are the others, and what catches them if a first guard were missing.
@@ -65,7 +65,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real encoder with another source: the same 16 bytes for every draw, as from a seed that is used again."""
+    """The source of the real encoder returns the same 16 bytes for every draw, as if a seed were used again."""
     plan, shape = setting.single_step(setting.Subject(SHARP), 2.0)
     chain = setting.chain_of(plan, shape, 0)
     pair = neighbours.adversarial_pair(chain, np.random.default_rng(0), -3.0)
@@ -141,7 +141,7 @@ def test_1_there_is_one_source_of_private_randomness() -> None:
 
 
 def test_1_the_selection_draws_from_the_private_source_alone() -> None:
-    """And has nothing else to draw from: neither the public stream, nor a hash, nor another module."""
+    """Its module uses neither the public stream, nor a hash, nor another module to draw from."""
     code = SELECTION.read_text()
     assert own(code) == {"private_bytes"}
     imported = {name.split(".")[0] if not name.startswith("dipp") else name for name in imports(code, "dipp.core")}
@@ -212,7 +212,7 @@ def test_1_the_check_sees_other_sources(code: str) -> None:
     ],
 )
 def test_1_the_check_sees_what_is_used_of_the_public_stream(line: str, found: set[str]) -> None:
-    """Added to the selection, each is found: it draws from more than the private source."""
+    """Each use that is added to the selection is found, because it draws from more than the private source."""
     assert own(line) == found
     code = SELECTION.read_text()
     assert own(f"{code}\n{line}") >= found
@@ -376,7 +376,7 @@ def test_9_the_selection_takes_integers_only(kind: type) -> None:
 
 
 def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command) -> None:
-    """The same pixels with and without a name, a text and EXIF: with the indices fixed, the same file."""
+    """With fixed indices, the same pixels give the same file, with and without a name, a text and EXIF."""
     monkeypatch.setattr(scoring, "select", lambda task, _: np.zeros(task.chunks, np.int64))
     image, secret = Image.fromarray(pictures_of_two_sizes()[0]), "Jane Doe, ward 7"
     text, exif = PngImagePlugin.PngInfo(), Image.Exif()
@@ -400,7 +400,7 @@ def test_10_nothing_but_pixels_enters_the_file(tmp_path: Path, monkeypatch: pyte
 def test_10_encoding_says_nothing_of_the_image(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log of the sender says when an odometer begins, and that a picture was released before; nothing else."""
+    """The sender's log says only when an odometer begins, and that a picture was released before."""
     caplog.set_level(0)
     Odometer.open()
     caplog.clear()
@@ -574,7 +574,7 @@ def test_12_the_seed_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", [Late, Grinding, Retrying])
 def test_12_the_check_sees_a_seed_that_comes_later(kind: type[Codec], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codecs that choose their seed by the image: each draws one after reading."""
+    """Each of these codecs chooses its seed by the image, and so draws a seed after reading it."""
     honest = make_codec(SHARP)
     order = order_of(kind(honest.denoiser, honest.plan), monkeypatch)
     assert order[-1] == "seed"
@@ -585,7 +585,7 @@ def test_12_the_check_sees_a_seed_that_comes_later(kind: type[Codec], monkeypatc
 
 
 def test_the_threat_model_names_every_trap_and_only_tests_that_exist() -> None:
-    """Every trap that is numbered is in the table, and the tests and files that it and its check name exist."""
+    """The table has every numbered trap, and the tests and files that it names exist."""
     text = (DOCS / "threat-model.md").read_text()
     for number in range(1, 13):
         assert f"\n| {number} |" in text, number

@@ -1,4 +1,4 @@
-"""The order of the rooms: each imports only rooms before it, and the first ones stay light.
+"""The order of the rooms: each imports only rooms before it, and the first rooms stay light.
 
 All that a certificate rests on (core, scoring's definition, codes, privacy, format) can be read and run without a
 framework.
@@ -75,7 +75,7 @@ def forbidden(code: str, package: str) -> set[str]:
 
 
 def test_no_module_imports_a_later_room() -> None:
-    """At any level of nesting, and for the type checker alone as well."""
+    """Imports count at any level of nesting, and those for the type checker as well."""
     for path in MODULES:
         where, package = place(path)
         if where in ROOMS:
@@ -85,7 +85,7 @@ def test_no_module_imports_a_later_room() -> None:
 
 
 def test_no_module_imports_what_only_a_checkout_has() -> None:
-    """At any level of nesting: commands of a wheel find neither experiments nor benchmarks nor tests."""
+    """Commands of an installed package find neither experiments nor benchmarks nor tests."""
     folders = {folder.name for folder in ROOT.iterdir() if folder.is_dir()}
     assert {"experiments", "benchmarks", "tests"} <= folders
     for path in MODULES:
@@ -93,7 +93,7 @@ def test_no_module_imports_what_only_a_checkout_has() -> None:
 
 
 def test_the_front_door_opens_rooms_only_when_asked() -> None:
-    """`import dipp` imports no room: all names are for the type checker, or lazy."""
+    """`import dipp` imports no room: its names are for the type checker, or loaded when first used."""
     code = (PACKAGE / "__init__.py").read_text()
     assert taken(code, "dipp") == set(FACADE.values())
     lines = [line for line in code.splitlines() if line.startswith(("import", "from"))]
@@ -150,7 +150,7 @@ def test_rooms_list_their_modules() -> None:
     ],
 )
 def test_the_check_sees_what_is_forbidden(code: str, found: set[str]) -> None:
-    """In a module of `privacy`, say."""
+    """The forbidden imports are added to a module of `privacy`, as an example."""
     assert forbidden(code, "dipp.privacy") == found
 
 
@@ -215,7 +215,7 @@ print(json.dumps(used))
 
 
 def test_the_cpu_encodes_and_decodes_without_pytorch(tmp_path: Path) -> None:
-    """Small pictures and large ones, sensing and questions: loading PyTorch takes longer than most of them."""
+    """This holds for small and large pictures, sensing and questions; loading PyTorch takes longer than most."""
     found = subprocess.run(  # noqa: S603
         [sys.executable, "-c", COMMANDS, str(tmp_path)], check=True, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""Certificates against dp-accounting and OpenDP, which count in other ways."""
+"""Certificates against dp-accounting and OpenDP, which compute them in other ways."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _features() -> None:
 @pytest.mark.parametrize("measure", ["pure", "zcdp"])
 @pytest.mark.parametrize(("units", "bits"), [(1, 0), (260, 9), (318, 10), (511, 15)])
 def test_opendp_prices_a_selection_alike(measure: str, units: int, bits: int) -> None:
-    """Its noisy max on integer scores is the same exponential mechanism; a nat is 2^S/ln 2 units."""
+    """OpenDP's noisy max on integer scores is the same exponential mechanism; a nat is 2^S/ln 2 units."""
     wanted = opendp.max_divergence() if measure == "pure" else opendp.zero_concentrated_divergence()
     space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.linf_distance(T=int)
     peer = opendp.m.make_noisy_max(*space, wanted, scale=2**bits / math.log(2))
@@ -54,7 +54,7 @@ def test_opendp_prices_a_selection_alike(measure: str, units: int, bits: int) ->
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP], ids=lambda m: m.name)
 def test_opendp_composes_and_converts_alike(coding: Coding) -> None:
-    """A chain of its selections, one for each that the worst pixel takes part in; its δ(ε) curve of the sum of ρ."""
+    """OpenDP composes one selection for each in which the worst pixel takes part, and converts the sum of ρ to δ(ε)."""
     found = certificate(coding)
     space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.linf_distance(T=int)
     total = 0.0
@@ -102,7 +102,7 @@ def laws(units: int, bits: int, adversarial: bool, generator: Any) -> tuple[dict
 @pytest.mark.parametrize("adversarial", [False, True])
 @pytest.mark.parametrize("selections", [1, 12])
 def test_the_exact_privacy_loss_of_real_selections_is_covered(adversarial: bool, selections: int) -> None:
-    """dp-accounting composes the exact laws P[K | x] and P[K | x']: no δ(ε) is above what ε, ρ and (ε, δ) promise."""
+    """dp-accounting composes the exact laws P[K | x] and P[K | x']: no δ(ε) exceeds what ε, ρ and (ε, δ) promise."""
     units, bits, generator = 130, 10, np.random.default_rng(5)
     loss = selection.epsilon(units, bits)
     pure, rho = conversions.total([loss] * selections), selections * (loss**2 / 8 * conversions.UP)

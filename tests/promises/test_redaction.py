@@ -1,4 +1,4 @@
-"""The promise of redaction: originals that differ in their regions alone become the same bytes and the same record.
+"""The promise of redaction: originals that differ only in their regions become the same bytes and the same record.
 
 The tests also show how the promise is kept: one function drops the content of regions, and nothing else reads it.
 """
@@ -80,7 +80,7 @@ def test_the_same_for_grey_jpegs(fill: str) -> None:
 
 
 def test_how_a_jpeg_was_coded_does_not_show() -> None:
-    """Scan scripts, Huffman tables and restart intervals are made anew, and metadata are dropped."""
+    """Scan scripts, Huffman tables and restart intervals are written anew, and metadata are dropped."""
     first = pair()[0]
     tags = Image.Exif()
     tags[0x010F] = "maker"

@@ -1,4 +1,4 @@
-"""Attempts to learn what a region shows from how its file was written: all end in the same bytes and record."""
+"""Attempts to learn what a region shows from how its file was written: all give the same bytes and record."""
 
 from __future__ import annotations
 

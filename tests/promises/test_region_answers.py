@@ -1,4 +1,4 @@
-"""The promise of redaction with ε above 0: a region decides its answers alone, and the surroundings stay."""
+"""The promise of redaction with ε above 0: a region decides only its own answers, and the surroundings stay."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @EVERY
 def test_the_image_is_read_once_a_step(coding: Coding) -> None:
-    """Two batches (two sizes), three steps: six selections see it, and nothing else from the codec to the file."""
+    """With two sizes and three steps, six selections read the image, and nothing else between codec and file."""
     with tainted() as opened:
         archive = make_codec(coding).encode(pictures_of_two_sizes(), seed=SEED, odometer=False)
     assert opened == {"selection": 6, "range": 6}
@@ -59,7 +59,7 @@ def test_the_image_is_read_once_a_step(coding: Coding) -> None:
 def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
     coding: Coding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Streams, chunks, candidates, orders, counts, lengths, header: the whole file, and all that is scored with."""
+    """This holds for streams, chunks, candidates, orders, counts, lengths and header: for the whole file."""
     codec, files, tasks = make_codec(coding), [], []
 
     def select(task: ScoringTask, _: Any) -> np.ndarray[Any, Any]:
@@ -89,7 +89,7 @@ def test_with_the_indices_fixed_the_file_is_the_same_for_every_image(
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_question_reads_the_image_once_a_round(name: str) -> None:
-    """Two sizes: each round with a block sees each batch once, where the nearest candidates are found."""
+    """In each round that has a block, the nearest candidates are found once for each of the two sizes."""
     plan = PLANS[name]
     with tainted() as opened:
         archive = codec_of(plan).encode(pictures_of_two_sizes(), seed=SEED, odometer=False)
@@ -107,7 +107,7 @@ def test_a_question_reads_the_image_once_a_round(name: str) -> None:
 def test_with_the_answers_fixed_the_file_is_the_same_for_every_image(
     name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """The sets of nearest candidates are all that an image decides: with others in their place, nothing differs."""
+    """An image decides only the sets of nearest candidates; with other sets, nothing else differs."""
     files, asked = [], list[Blocks]()
     codec = request.getfixturevalue("latent") if name == "latents" else codec_of(PLANS[name])
 
@@ -159,7 +159,7 @@ def test_latents_are_read_once_a_question(latent: Codec) -> None:
 
 
 def test_a_latent_model_that_is_scaled_by_the_picture_is_caught(latent: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is public must not follow from private latents: here, the scale that a receiver would need."""
+    """No public number may follow from private latents, such as here a scale that a receiver would need."""
     real = Selector.blocks
 
     def blocks(self: Selector, layout: StepLayout, x_hat: Any) -> Any:
@@ -284,7 +284,7 @@ def test_computing_does_not() -> None:
 
 
 def test_a_public_array_is_never_written_to() -> None:
-    """Not through an alias, nor through a private array that was made from it."""
+    """It is written neither through an alias nor through a private array that was made from it."""
     public = np.zeros(4, np.int64)
     alias, x = public, Private(np.arange(4))
     with pytest.raises(LeakError):
@@ -300,7 +300,7 @@ def test_a_public_array_is_never_written_to() -> None:
 
 @EVERY
 def test_the_branch_for_cuda_computes_the_same(coding: Coding) -> None:
-    """`_minus` with tensors on the CPU: ties, predictions beyond [−1, 1], and whole tasks."""
+    """`_minus` of tensors on the CPU agrees for ties, for predictions beyond [−1, 1] and for whole tasks."""
     codec = make_codec(coding)
     chain = Chain(codec.plan, codec.denoiser, SEED, Geometry(8, 8, 3))
     generator = np.random.default_rng(0)

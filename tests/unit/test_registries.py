@@ -1,4 +1,4 @@
-"""To add a channel, a code, a preset, a denoiser or a format of datasets is to write it, and to name it in one place.
+"""Each kind of plug-in works once its class is written and registered in one place.
 
 Each toy here is what the first of the two files would hold, and its registration the line in the second; with no more
 than that it is used as those that ship are.
@@ -118,7 +118,7 @@ def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_channel_conveys_a_vector() -> None:
-    """One-shot codes need no number of it: its name is in the seal of the payload."""
+    """One-shot codes need no number of the channel, because its name is in the seal of the payload."""
     code = FlatCode(Sech(), snr=4.0, dims=8, candidates=1 << 10)
     x = np.linspace(-1, 1, 8)
     payload = code.encode(x, SEED)
@@ -150,7 +150,7 @@ class Dear(Eager):
 
 
 def test_a_code_is_priced_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The certificate asks the plan's own code, through the name in its records, and not a rule of its own."""
+    """The certificate uses the price of the plan's own code, which its records name."""
     schedule = tiny_denoiser().schedule
     for kind in (Eager, Dear):
         monkeypatch.setitem(codes.CODES, kind.name, kind)
@@ -253,7 +253,7 @@ def test_what_is_not_registered_is_not_read(bands: None, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("bands")
 def test_what_a_vector_code_conveys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With private integers of 0 each band gets its nearest word: a light band comes out lighter, as a ramp."""
+    """With private integers of 0, each band gets its nearest word, so a light band comes out lighter."""
     codec, image = Codec(tiny_denoiser(), band_plan()), np.zeros((8, 8, 3), np.uint8)
     image[4:] = 255
     monkeypatch.setattr(randomness, "private_bytes", bytes)
@@ -267,7 +267,7 @@ def test_what_a_vector_code_conveys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("bands")
 def test_a_toy_code_is_audited_like_any_other() -> None:
-    """Its exact law: nothing exceeds the claim, which is reached; its draws with known bytes are the exact ones."""
+    """By its exact law no loss exceeds the claim, and one reaches it; draws with known bytes are exact."""
     plan, geometry = band_plan(), Geometry(8, 8, 3)
     dark = np.zeros(geometry.coordinates, np.uint8)
     light = dark.copy()
@@ -282,7 +282,7 @@ def test_a_toy_code_is_audited_like_any_other() -> None:
 
 @pytest.mark.usefixtures("bands")
 def test_other_units_have_no_part_in_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under the same private bytes a change of one band leaves the first index of every other band the same."""
+    """With the same private bytes, a change of one band keeps the first index of every other band."""
     codec, generator = Codec(tiny_denoiser(), band_plan(30_000)), np.random.default_rng(0)
     image = generator.integers(0, 256, (16, 8, 3), np.uint8)
     monkeypatch.setattr(randomness, "private_bytes", lambda count: b"\x7f" * count)
@@ -295,7 +295,7 @@ def test_other_units_have_no_part_in_an_index(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The encoder's own ledger sees chunks that meet two units, and units that meet two chunks."""
+    """The encoder's ledger finds chunks with two units, and units in two chunks."""
     del bands
     codec = Codec(tiny_denoiser(), band_plan())
     shuffled = chunking.chunks(SEED, 0, Geometry(8, 8, 3), 6)
@@ -471,7 +471,7 @@ def test_a_format_of_datasets(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_
 
 
 def test_every_registered_thing_is_under_its_own_name() -> None:
-    """What is looked up is what says that it is called so; no two of a kind share a number or a name."""
+    """Each class is registered under its own name and number, which no other class has."""
     assert all(number == kind.number and number < 16 for number, kind in channels.CHANNELS.items())
     assert len({kind.name for kind in channels.CHANNELS.values()}) == len(channels.CHANNELS)
     assert all(name == kind.name for name, kind in codes.CODES.items())

@@ -1,4 +1,4 @@
-"""PrivUnitG in the place of words: its answers tell more at a larger ε, and nothing of another picture."""
+"""PrivUnitG in place of words: its answers tell more at a larger ε, and nothing of another picture."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_answers_are_nearer_at_a_larger_epsilon_and_no_farther_than_the_mean(dim
 
 
 def test_the_answer_to_a_block_is_private() -> None:
-    """Each answer depends on its own block: another block moves no other meaning."""
+    """Each answer depends on its own block; another block changes no other meaning."""
     generator = np.random.default_rng(5)
     public, private = generator.normal(0, 0.4, (2, 500, 1, 12))
     one = chained.answers(public, private, 4.0, np.random.default_rng(0))[1]

@@ -1,4 +1,4 @@
-"""Privatise-then-compress: the scale of its noise, its certificate in other terms, and the bytes of its files."""
+"""Laplace noise, then compression: the scale of the noise, its certificate in other terms, and the bytes of files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_scale_is_255_channels_over_epsilon(epsilon: float, channels: int) -
 
 
 def test_the_noise_has_the_scale() -> None:
-    """E|noise| = b = 765/256; the mean of 307,200 has a deviation of b/√307200 = 0.0054.
+    """E|noise| = b = 765/256; the mean of 307,200 values has a deviation of b/√307200 = 0.0054.
 
     Rounding to whole numbers moves E|noise| by less than 1/(12·b) = 0.028, and 0.04 are 7 deviations: false alarms
     have a probability of 1e-11.
@@ -49,7 +49,7 @@ def test_values_are_clamped() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 16.0, 256.0, 1e4])
 def test_the_line_is_that_of_least_squares(epsilon: float) -> None:
-    """Against the joint law of clean and released values, one cell at a time."""
+    """The line is compared with the joint law of clean and released values, one cell at a time."""
     noise, values = LaplaceNoise(epsilon), np.arange(256.0)
     edges = np.concatenate([[-np.inf], values[:-1] + 0.5, [np.inf]])
     law = np.diff(stats.laplace.cdf(edges - values[:, None], scale=noise.scale), axis=1) / 256
@@ -61,7 +61,7 @@ def test_the_line_is_that_of_least_squares(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 16.0, 256.0])
 def test_released_values_lie_about_the_line(epsilon: float) -> None:
-    """Against 400 draws of each value, in units where the clamp is at ±1.
+    """Compared with 400 draws of each value, in units where the clamp is at ±1.
 
     What is left, r, has no slope over x and the mean square deviation². The slope of n draws has a deviation of
     √(E x²r²/n)/var x, which is at most 3·deviation/√n since x² ≤ 1 and var x ≥ 1/3; the mean square has √(E r⁴/n), at
@@ -80,7 +80,7 @@ def test_released_values_lie_about_the_line(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0, 30.0])
 def test_rho_bounds_the_divergences_and_is_no_looser_than_it_must_be(epsilon: float) -> None:
-    """Against Rényi divergences of one channel by numerical integration."""
+    """Compared with Rényi divergences of one channel by numerical integration."""
     e, noise = epsilon / 3, LaplaceNoise(epsilon)
 
     def divergence(order: float) -> float:

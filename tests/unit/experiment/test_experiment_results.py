@@ -1,4 +1,4 @@
-"""What the experiment says of its results, what its records are made of, and the words that it notes."""
+"""The results of the experiment: its claims, the dependence of its records, and its notes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def row(method: str, bits: float, last: float | None, **more: Any) -> dict[str, 
 
 
 def test_claims_are_against_the_best_rival_of_each_epsilon() -> None:
-    """Noise that is denoised counts as much as noise that is not, and of the same method the better one."""
+    """Denoised noise counts as a rival as well, and of one method the better version counts."""
     base = row("laplace", 16.0, 0.3)
     base["accuracy"]["denoised"] = {"last": 0.4}
     others = [row("noise", 17.0, 0.45), row("one-channel", 8.0, 0.5), row("one-bit", 1.0, 0.55), row("paper", 0.1, 0.7)]
@@ -64,7 +64,7 @@ def test_the_fewest_bits_are_of_a_release_that_teaches_as_much_as_the_best_rival
 
 
 def test_rates_are_drawn_where_there_are_several(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`sharp` at each of its rates, rivals of this experiment, a tenth of the fewest noisy bits, and the best rival."""
+    """Drawn are `sharp` at each rate, the rivals, a tenth of the fewest noisy bits, and the best rival."""
     drawn: list[Any] = []
     monkeypatch.setattr(figures, "_save", lambda figure, _: drawn.append(figure))
     rivals = [row("noise", 16.0, 0.4), row("one-channel", 8.0, 0.5), row("laplace", 15.0, 0.2, earlier=True)]
@@ -90,7 +90,7 @@ def test_claims_wait_for_what_is_not_measured() -> None:
 
 
 def test_the_bound_of_a_probe_is_rounded_up() -> None:
-    """At ε = 1 at most e/(1 + e) = 73.106 % of the guesses are right: to print 73.1 % would promise too much."""
+    """At ε = 1 at most e/(1 + e) = 73.106 % of guesses are right, so printing 73.1 % would promise too much."""
     found = {"pixels": 1, "right": 0.73106, "expected": 0.73106, "bound": 0.73106, "losses": {}}
     probed = {"epsilon": 1.0, "certified": 1.0, "code": "pairs", "images": 64, "kinds": {"pixel": found}}
     assert tables.of_probes([probed]).endswith("| 1 | pixel | 1 | 73.1 % | 73.1 % | 73.2 % | pairs | 64 |\n")
@@ -125,7 +125,7 @@ def test_accuracy_is_the_mean_and_the_spread_of_all_seeds() -> None:
 
 
 def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
-    """δ = |x0 − x̂0|·√ΔSNR, x0 in the order of the chunks."""
+    """δ = |x0 − x̂0|·√ΔSNR, with x0 in the order of the chunks."""
     pixels = np.array([[0, 255, 0, 255]], np.uint8)
     layout: Any = SimpleNamespace(chunks=SimpleNamespace(order=np.array([3, 0])), step=SimpleNamespace(snr_gain=4.0))
     reader: Any = lambda *_: "indices"  # noqa: E731
@@ -135,7 +135,7 @@ def test_deviations_are_of_the_coordinates_that_a_step_codes() -> None:
 
 
 def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None:
-    """At the timestep of its SNR, scaled to that; the clean pictures have no part in it."""
+    """They are denoised at the timestep of their SNR, scaled to it; clean pictures play no part."""
     seen: list[tuple[torch.Tensor, int]] = []
 
     def x0(x_t: torch.Tensor, t: int, **_: bool) -> torch.Tensor:
@@ -179,7 +179,7 @@ def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None
     ],
 )
 def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
-    """A change of the config is one of the records that depend on it, and of no others."""
+    """A change of the config changes exactly the records that depend on it."""
     new = new or old.replace("images = 2", "images = 1")
     text = SMOKE.read_text()
     assert old in text
@@ -193,7 +193,7 @@ def test_records_name_what_they_are_made_of(tmp_path: Path, old: str, new: str, 
 
 
 def test_a_release_is_made_of_the_one_that_it_is_like(tmp_path: Path) -> None:
-    """Another rate of the paper's release is another final timestep of DiffC's."""
+    """Another rate of the paper's release gives another final timestep of DiffC's."""
     text = SMOKE.read_text()
     (tmp_path / "other.toml").write_text(text.replace("bpp = 0.03", "bpp = 0.5", 1))
     records = [provenance.records(Config.load(path))["encode"] for path in (SMOKE, tmp_path / "other.toml")]
@@ -235,7 +235,7 @@ RELEASE = re.compile(r"^\*{0,2}([\d.]+) ± ([\d.]+) %\*{0,2} \(([\d.]+)\)$")
 
 
 def test_the_tables_of_the_page_are_those_of_the_records() -> None:
-    """Accuracy and its spread, on clean pictures, and PSNR of every method at every ε; bits and accuracy by rate."""
+    """Accuracy, its spread, accuracy on clean pictures and PSNR agree for every method and ε, and those by rate."""
     rows = {row["name"]: row for row in results()["releases"] if not row["earlier"]}
     page = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
     methods = "| ε | `sharp` | `cube` | `noise` | `one-channel` | `one-bit` |\n"

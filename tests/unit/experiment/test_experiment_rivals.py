@@ -1,4 +1,4 @@
-"""The rivals: unbiased, of the power that they state, within their ε; and what a pixel of LDP-Slicing really loses."""
+"""The rivals: unbiased, of the power that they state, within their ε; and the real loss of a pixel in LDP-Slicing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def drawn(rival: Rival, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> rivals.S
 @pytest.mark.parametrize("kind", RIVALS.values())
 @pytest.mark.parametrize("value", [0, 128, 230])
 def test_what_is_released_is_unbiased(kind: type[Rival], value: int) -> None:
-    """The mean of n values has a deviation of at most √((1/SNR + C)/n); 7 of these: false alarms below 1e-11."""
+    """The mean of n values has a deviation of at most √((1/SNR + C)/n); 7 of these give false alarms below 1e-11."""
     rival = kind(4.0)
     y = drawn(rival, level(value))
     assert abs(float(y.mean(dtype=np.float64)) - (value / 127.5 - 1)) < 7 * math.sqrt((1 / rival.snr + 3) / y.size)
@@ -43,7 +43,7 @@ def test_what_is_released_is_unbiased(kind: type[Rival], value: int) -> None:
 
 @pytest.mark.parametrize("kind", RIVALS.values())
 def test_the_snr_is_that_of_the_noise_on_grey(kind: type[Rival]) -> None:
-    """The mean square of n values; a fourth moment of at most 6·C times its square: 8 deviations, below 1e-11."""
+    """A mean square of n values, with a fourth moment of at most 6·C times its square: 8 deviations, below 1e-11."""
     rival = kind(3.0)
     y = drawn(rival, np.concatenate([level(127), level(128)]))  # ±0.004, which adds nothing to the power
     assert float(np.square(y, dtype=np.float64).mean()) * rival.snr == pytest.approx(1, abs=8 * math.sqrt(18 / y.size))
@@ -69,14 +69,14 @@ def test_a_bit_loses_at_most_epsilon(epsilon: float, x: float, other: float) -> 
 
 
 def test_noise_has_the_scale_of_its_epsilon() -> None:
-    """b = 2C/ε on all channels, 2/ε on one: a mean square of 2b², and of the picked ones C times that."""
+    """b = 2C/ε on all channels and 2/ε on one: a mean square of 2b², times C for the picked channels."""
     assert Noise(5.0).snr == pytest.approx(1 / (2 * (6 / 5.0) ** 2))
     assert OneChannel(5.0).snr == pytest.approx(1 / (2 * (2 / 5.0) ** 2) / 3)
     assert Cube(5.0).snr / Noise(5.0).snr == pytest.approx(2.7)
 
 
 def test_noise_of_the_cube_falls_with_its_largest_value_alone() -> None:
-    """‖n‖∞ ~ Gamma(C, 2/ε), and n/‖n‖∞ is uniform on the surface of the cube: then the density is e^(−ε‖n‖∞/2).
+    """‖n‖∞ ~ Gamma(C, 2/ε) and n/‖n‖∞ uniform on the surface of the cube give the density e^(−ε‖n‖∞/2).
 
     Of 102,400 pixels, a mean of deviation σ is within 6σ/√102,400 but for 2e-9, a share within 6·0.5/√102,400.
     """
@@ -94,7 +94,7 @@ def test_noise_of_the_cube_falls_with_its_largest_value_alone() -> None:
 
 
 def test_what_is_stored_is_what_was_released() -> None:
-    """A value a channel, one a pixel, or none but bits."""
+    """Stored is a value for each channel, or one for each pixel, or only bits."""
     y = np.zeros((1, 2, 2, 3), np.float32)
     y[0, 0, 0] = (0, 3 * 0.5, 0)
     assert OneChannel(1.0).stored(y).tolist() == [[[191, 128], [128, 128]]]
@@ -154,7 +154,7 @@ def test_pruning_takes_away_the_mean_of_each_block() -> None:
 
 
 def test_a_pruned_pixel_loses_up_to_four_times_what_is_stated() -> None:
-    """Never more; nearly as much between some pictures; and without pruning exactly what is stated."""
+    """The loss is never larger, nearly as large for some pictures, and without pruning exactly what is stated."""
     plain, pruned = Slicing(4.0), Slicing(4.0, pruned=True)
     assert (plain.stated, pruned.stated) == (4.0, 1.0)
     assert 0.9 < worst_loss(plain, 300) <= 1 + 1e-12
@@ -177,7 +177,7 @@ def beyond(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("kind", RIVALS.values())
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_law_of_the_noise_is_of_its_epsilon(beyond: Any, kind: type[Rival], epsilon: float) -> None:
-    """Whatever is released, two values of a pixel differ by ε in its logarithm at most, and some by nearly as much."""
+    """For any released value, two values of a pixel differ by at most ε in its logarithm, and some by nearly ε."""
     rival = kind(epsilon)
     y = torch.from_numpy(drawn(rival, level(255, 4))).permute(0, 3, 1, 2)
     x = torch.rand((2, *y.shape), generator=torch.Generator().manual_seed(1)) * 2 - 1
@@ -189,7 +189,7 @@ def test_the_law_of_the_noise_is_of_its_epsilon(beyond: Any, kind: type[Rival], 
 
 @pytest.mark.parametrize("kind", [Noise, OneChannel, OneBit])
 def test_what_is_known_after_the_noise_is_the_posterior(beyond: Any, kind: type[Rival]) -> None:
-    """Against an integral over x; importance sampling is off by its own variance, which many pixels average out."""
+    """Compared with an integral over x; importance sampling errs by its variance, which many pixels average out."""
     rival, generator = kind(4.0), torch.Generator().manual_seed(0)
     y = torch.full((1, 3, 64, 64), 2.4)  # of one channel, three times the value
     mean, variance = beyond.posterior(rival, y, torch.full_like(y, 0.2), 0.09, generator)
@@ -204,7 +204,7 @@ def test_what_is_known_after_the_noise_is_the_posterior(beyond: Any, kind: type[
 
 
 def test_bits_of_rounded_values_are_their_entropy(beyond: Any) -> None:
-    """Four values that are equally likely take two bits a channel; of one channel, the others take none."""
+    """Four equally likely values take two bits per channel; with one channel, the others take none."""
     rival = Noise(4.0)
     size = 1 / math.sqrt(rival.snr)
     y = (np.arange(48).reshape(1, 4, 4, 3) % 4 * size + 0.2 * size).astype(np.float32)

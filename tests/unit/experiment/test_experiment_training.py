@@ -1,4 +1,4 @@
-"""The classifiers of the experiment: network, protocol, augmentation; a wave is as good as its members alone."""
+"""The classifiers of the experiment: network, protocol, augmentation. A wave equals its members trained alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def double_precision() -> Iterator[None]:
 
 
 def test_the_network_is_resnet_56_with_free_shortcuts() -> None:
-    """55 convolutions and a linear layer; projections in the shortcuts (option B) would add 2,752 parameters."""
+    """It has 55 convolutions and a linear layer; projections in shortcuts (option B) would add 2,752 parameters."""
     network = ResNet56()
     layers = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
     assert len(layers) == 56
@@ -62,7 +62,7 @@ def test_the_network_is_resnet_56_with_free_shortcuts() -> None:
 @pytest.mark.usefixtures("double_precision")
 @pytest.mark.parametrize("training", [True, False])
 def test_copies_side_by_side_are_those_that_stand_alone(training: bool) -> None:
-    """Three networks in one: the logits of each are its own, shortcuts and statistics included."""
+    """Three networks in one have the logits that each has alone, with its shortcuts and statistics."""
     singles, x = [ResNet56(blocks=1) for _ in range(3)], torch.randn(3, 4, 3, 8, 8)
     whole = ResNet56(blocks=1, copies=3)
     states = [single.state_dict() for single in singles]
@@ -76,7 +76,7 @@ def test_copies_side_by_side_are_those_that_stand_alone(training: bool) -> None:
 
 
 def test_shortcuts_take_every_other_pixel_and_add_channels_of_zeros() -> None:
-    """With the residual's last scale at 0 a block that doubles the width is its shortcut alone."""
+    """With the residual's last scale at 0, a block that doubles the width is only its shortcut."""
     block = ResNet56(blocks=1).blocks[1].eval()
     torch.nn.init.zeros_(block.norm2.weight)  # type: ignore[arg-type, union-attr]
     x = torch.rand(2, 16, 8, 8)
@@ -96,7 +96,7 @@ def test_the_protocol_is_the_one_that_the_paper_cites(name: str) -> None:
 
 
 def test_the_first_config_has_what_its_panels_need() -> None:
-    """Five ε of each method, about thirty configurations of three seeds, and a reason for every group."""
+    """It has five ε of each method, about thirty configurations of three seeds, and a reason for every group."""
     config = Config.load(CONFIG.with_name("first.toml"))
     for method in ("laplace", "paper", "unclipped", "diffc"):
         shown = config.shown(method)
@@ -109,7 +109,7 @@ def test_the_first_config_has_what_its_panels_need() -> None:
 
 
 def test_the_config_has_every_rival_at_every_epsilon() -> None:
-    """30 configurations of three seeds; the comparison that matters most, and clean pictures, are the first nine."""
+    """It has 30 configurations of three seeds; the first nine are the main comparison, and clean pictures."""
     config = Config.load(CONFIG)
     assert [release.epsilon for release in config.shown("sharp")] == [0.5, 1, 4, 16, 64]
     assert [release.epsilon for release in config.shown("noise")] == [0.5, 1, 4, 16, 64]
@@ -125,7 +125,7 @@ def test_the_config_has_every_rival_at_every_epsilon() -> None:
 
 
 def test_a_tenth_of_the_bits_is_one_of_what_noise_on_one_channel_takes_on_disk() -> None:
-    """A rate is a ceiling of the payload; each picture has 16 bits of checksum beside it, and shares the header."""
+    """A rate limits the payload; each picture has 16 more bits of checksum and shares the header."""
     config, results = Config.load(CONFIG), json.loads((CONFIG.parent / "results" / "results.json").read_text())
     bits = {row["name"]: row.get("file_bpp") for row in results["releases"]}
     tenths = config.matching("sharp-*-tenth")
@@ -340,7 +340,7 @@ def test_an_epoch_shows_every_picture_once_in_whole_batches() -> None:
 
 
 def test_crops_and_flips_are_uniform() -> None:
-    """χ² of 200 epochs of 128 pictures against the uniform laws; false alarms 1e-7 in all."""
+    """χ² of 200 epochs of 128 pictures against the uniform laws; all false alarms together are 1e-7."""
     draws = [Draws.of(3, epoch, 128, Protocol()) for epoch in range(200)]
     for name, values in (("top", 9), ("left", 9), ("flip", 2)):
         drawn = torch.cat([getattr(one, name).flatten() for one in draws]).to(torch.int64)
@@ -350,7 +350,7 @@ def test_crops_and_flips_are_uniform() -> None:
 
 
 def test_augmentation_is_crop_and_flip_of_the_padded_picture() -> None:
-    """Against the definition, for two classifiers with sets of their own."""
+    """Compared with the definition, for two classifiers with sets of their own."""
     images = torch.from_numpy(np.stack([pictures(6), pictures(6, seed=1)]))
     padded = torch.nn.functional.pad(images, (0, 0, 4, 4, 4, 4))
     protocol = Protocol(batch=6)
@@ -398,7 +398,7 @@ def same(first: Wave, second: Wave, pairs: list[tuple[int, int]], tolerance: flo
 @pytest.mark.slow
 @pytest.mark.usefixtures("double_precision")
 def test_classifiers_of_a_wave_do_not_know_of_each_other() -> None:
-    """Another neighbour changes not a bit; fewer neighbours change the order of sums."""
+    """Another neighbour changes no bit; fewer neighbours change only the order of sums."""
     together = run(wave("abc"))
     assert same(together, run(wave("abd")), [(0, 0), (1, 1)])
     assert same(together, run(wave("b")), [(1, 0)], ROUNDING)
@@ -420,7 +420,7 @@ def test_a_wave_that_was_stopped_goes_on_to_the_bit() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("double_precision")
 def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
-    """States are of a classifier: what was begun in a wave of two ends alone as it would have there."""
+    """A state belongs to a classifier: begun in a wave of two, it ends alone as it would have ended there."""
     whole, begun = run(wave("ac")), wave("ac")
     begun.run_epoch()
     alone, first = wave("c"), begun.states()
@@ -433,7 +433,7 @@ def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
 
 @pytest.mark.usefixtures("double_precision")
 def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients() -> None:
-    """Two steps by the formulas of the protocol, for a private and a clean one."""
+    """Two steps agree with the formulas of the protocol, for a classifier with and without a clip."""
     one = wave("ac", dataclasses.replace(SHORT, epochs=1, learning_rate=0.05))
     twins = [ResNet56() for _ in one.tasks]
     for twin, state in zip(twins, one.states(), strict=True):
@@ -465,7 +465,7 @@ def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients()
 
 @pytest.mark.slow
 def test_a_wave_learns() -> None:
-    """Pictures whose label is their brightness: after six epochs most of the other half are recognised."""
+    """The label of a picture is its brightness; after six epochs most of the other half are recognised."""
     kinds = np.arange(128) % 2
     shown = (pictures(128) // 4 + 150 * kinds[:, None, None, None]).astype(np.uint8)
     protocol = dataclasses.replace(SHORT, epochs=6, milestones=())
@@ -496,7 +496,7 @@ def test_ms_ssim_is_one_for_equals_and_falls_with_noise() -> None:
 
 
 def test_the_frechet_distance_of_known_gaussians() -> None:
-    """Scaled and moved copies have an exact distance: |Δ|² + tr(S)·(1 − k)² for features k·x + Δ."""
+    """Scaled and moved copies have the exact distance |Δ|² + tr(S)·(1 − k)² for features k·x + Δ."""
     rows = np.random.default_rng(0).normal(size=(500, 8)) @ np.diag(np.arange(1, 9))
     trace = float(np.trace(np.cov(rows, rowvar=False)))
     assert metrics.frechet(rows, rows) == pytest.approx(0, abs=1e-6 * trace)

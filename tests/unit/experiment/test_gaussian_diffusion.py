@@ -1,4 +1,4 @@
-"""Gaussian diffusion without a code: against numbers with fifty digits, and against dp-accounting."""
+"""Gaussian diffusion without a code, compared with numbers of fifty digits and with dp-accounting."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_dp_accounting_agrees_on_one_release(snr: float, delta: float) -> None:
 
 
 def test_dp_accounting_agrees_on_a_schedule() -> None:
-    """Four steps, composed by convolution there and by their sum here."""
+    """dp-accounting composes four steps by convolution; here their sum counts."""
     gains = [0.001, 0.004, 0.02, 0.1]
     peer = None
     for gain in gains:
@@ -84,7 +84,7 @@ def test_a_schedule_counts_by_where_it_ends() -> None:
 
 
 def test_codes_against_their_states() -> None:
-    """The paper's code pays ρ = 144·SNR where Gaussian states pay 6·SNR; the sign channel pays 6·SNR, too."""
+    """The paper's code pays ρ = 144·SNR where Gaussian states pay 6·SNR; the sign channel pays 6·SNR as well."""
     steps = tuple(Step(9 - i, 8 - i, 2.0**-9, 1024, 8, 64) for i in range(4))
     gaussian = GaussianDiffusion.of_steps(step.snr_gain for step in steps)
     paper = Certificate.of(Plan(PAPER, steps, separate=False), of_pixels(1024))

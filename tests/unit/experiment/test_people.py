@@ -1,4 +1,4 @@
-"""The experiment on people: its attackers, its record, and the page that shows it."""
+"""The experiment on people: its attackers, its records, and the page that shows its results."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_likelihood_is_the_law_of_the_files() -> None:
 
 
 def test_the_likelihood_follows_cells_through_all_rounds(people: Pixels) -> None:
-    """Where ε is large, each file says whose it is."""
+    """At a large ε, each file reveals its picture."""
     codec = dipp.Codec.from_pretrained(epsilon=16, unit=Cells(8), size=(32, 32), device="cpu")
     archive = codec.encode(people[::4], odometer=False)
     found = likelihood.log_likelihoods(archive, codec.denoiser, people[::4])

@@ -1,4 +1,4 @@
-"""PrivUnitG, a rival: its answers are unbiased, and its odds are those that it claims."""
+"""PrivUnitG, a rival: its answers are unbiased, and its odds are as claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The presets without a clip: which sizes a budget has, and when a rival's plan is taken."""
+"""The presets without a clip: the sizes of each budget, and when the rival's plan is taken."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table() -> ErrorTable:
 
 
 def test_every_preset_has_sizes_for_any_budget() -> None:
-    """The sizes of (ε, δ) are those of ε, and a larger ρ never takes those of a smaller ε."""
+    """(ε, δ) has the sizes of ε, and a larger ρ never has the sizes of a smaller ε."""
     assert list(UNCLIPPED) == ["sharp", "swift", "thrifty"]
     for name, preset in UNCLIPPED.items():
         assert preset.name == name

@@ -1,4 +1,4 @@
-"""What real files say of two candidates: batched likelihoods against the exact law of every outcome, for every code."""
+"""Likelihoods of real files for two candidates, in batches, compared with the exact law of every outcome and code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_likelihoods_are_those_of_the_exact_law(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(len(SENSED)), ids=[coding.code.name for coding in SENSED])
 def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
-    """Equal candidates tell nothing, the sign says which came first, and no pixel tells more than its ε."""
+    """Equal candidates tell nothing, the sign names the first candidate, and no pixel tells more than its ε."""
     chain, pixels = setting(number)
     others = pixels.copy()
     others[1:, :3] = 255 - others[1:, :3]  # one pixel, of all but the first picture
@@ -74,7 +74,7 @@ def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
 
 
 def test_some_chunks_of_a_task_stay_in_the_memory_of_its_device() -> None:
-    """A backend of a GPU takes its own tensors to the host, and nothing else."""
+    """A GPU backend moves its own tensors to the host, and nothing else."""
     chain, pixels = setting(0)
     selector, met = Selector(chain.plan, chain.seed, pixels, "cpu"), 0
 

@@ -1,4 +1,4 @@
-"""What training draws: chains and what they promise about SNR, tiles, the weights of the loss, steps of Muon."""
+"""Chains for training: the SNR of their states, tiles, the weights of the loss, and steps of Muon."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_chains_walk_and_start_anew() -> None:
 
 
 def test_the_error_of_a_state_is_what_its_snr_says() -> None:
-    """Cohorts of 64 pictures, each in the middle of its way: SNR·E[(y − x0)²] is 1 on the average over cohorts.
+    """On average over cohorts of 64 pictures in the middle of their chains, SNR·E[(y − x0)²] is 1.
 
     Over 20 seeds the mean over ten to twelve cohorts was 0.989 to 0.998.
     """
@@ -79,7 +79,7 @@ def test_numbers_are_log_uniform() -> None:
 
 
 def test_every_snr_comes_to_count_as_much() -> None:
-    """Errors a thousand times as large at one SNR: after some steps both give a loss of 1."""
+    """With errors a thousand times as large at one SNR, after some steps both give a loss of 1."""
     weights, snr = Weights(CPU), torch.tensor([0.01] * 32 + [100.0] * 32)
     errors = torch.cat([torch.full((32,), 0.3), torch.full((32,), 3e-4)])
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Training a DDPM further on answers by words: what it is told is what a decoder tells it, and it can be stopped."""
+"""Training a DDPM further on answers by words: it sees what a decoder sees, and it can be stopped and resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public pictures for training and calibration: which are taken of what kinds of sources, and which are skipped."""
+"""Public pictures for training and calibration: which pictures of each kind of source are read, and which skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner of sensing expects is what coded chains show on other pictures than the table was measured on.
+"""Coded chains reach what the planner of sensing expects, on other pictures than the table was measured on.
 
 All pictures are drawn from one Gaussian field (`helpers.sensing.waves`), and the denoiser is its Wiener filter, so that
 there are as many public pictures as the statistics need. The gain that a step realises is q·(E[s·r]/E[r²])², with the
@@ -76,7 +76,7 @@ def chosen(select: Selector, layout: StepLayout, rows: torch.Tensor) -> Indices:
 
 @pytest.mark.parametrize(("epsilon", "calls", "count"), [(1.0, 7, 4096), (4.0, 15, 1024)])
 def test_planned_gains_are_realised(residuals: Residuals, epsilon: float, calls: int, count: int) -> None:
-    """The sum of the gains and the error of the expected picture are the planned ones within 5 %.
+    """The sum of the gains and the error of the expected picture agree with the plan within 5 %.
 
     The sums came out at 0.975 and 0.983 of the plan, and the errors at 1.013 and 1.004; repeated with other bits they
     vary by a few thousandths.

@@ -1,4 +1,4 @@
-"""Evidence for training: its noise has the power that its precision says, and its estimates come from the picture."""
+"""Evidence for training: its noise has the power that its precision says, and its estimates follow the picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_errors_have_the_power_that_a_precision_says(drawn: tuple[torch.Tensor, 
 
 
 def test_all_kinds_come(drawn: tuple[torch.Tensor, Evidence]) -> None:
-    """A kind is missing among 200 pictures with a chance of 2e-20."""
+    """The chance that a kind is missing among 200 pictures is 2e-20."""
     _, evidence = drawn
     precision, estimated = torch.as_tensor(evidence.precision), torch.as_tensor(evidence.estimate_precision)
     known = precision.isinf().flatten(1)

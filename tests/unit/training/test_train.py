@@ -1,4 +1,4 @@
-"""Training of denoisers for photographs: runs, their folders, and going on after a stop."""
+"""Training of denoisers for photographs: runs, their folders, and resuming after a stop."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_run_is_validated_on_the_way(data: Path, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.slow
 def test_training_teaches(tmp_path: Path) -> None:
-    """An untrained network knows the noise level of pictures that are all ramps, and no more."""
+    """All pictures are ramps; an untrained network knows nothing but the noise level."""
     ramp = np.linspace(0, 255, 24).astype(np.uint8)
     wide, tall = np.tile(ramp, (20, 1)), np.tile(ramp[:20, None], (1, 24))
     picture = np.stack([wide, tall, np.full((20, 24), 30, np.uint8)], axis=2)
@@ -257,7 +257,7 @@ def test_pictures_that_are_too_small_fail_at_the_start(data: Path, tmp_path: Pat
 
 
 def test_small_grey_pictures_of_ones_own_train_and_calibrate(tmp_path: Path) -> None:
-    """Pictures of one channel that are smaller than the stride of the network, with no option but the length."""
+    """The pictures have one channel and are smaller than the network's stride; only the length is given."""
     path, config = tmp_path / "grey.npz", Config(channels=(8,) * 5, down=(1,) * 5, up=(1,) * 4, embedding=16)
     images = np.random.default_rng(0).integers(0, 256, (8, 12, 14, 1), dtype=np.uint8)
     np.savez(path, images=images)

@@ -1,4 +1,4 @@
-"""Answers by words that ride along with training: they are what the codec's questions give."""
+"""Answers by words in training: they equal those of the codec's questions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pictures() -> torch.Tensor:
 
 
 def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures: torch.Tensor) -> None:
-    """At a large ε nearly every answer is the nearest word, so both make the same estimate but for few blocks."""
+    """At a large ε nearly every answer is the nearest word, so all but a few blocks have the same estimate."""
     denoiser = models.load("embedded")
     epsilon, geometry = 10.0, Geometry(SIDE, SIDE, 3)
     step = step_of(candidates_of(epsilon)._replace(rounds=4), epsilon)
@@ -58,7 +58,7 @@ def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures:
 
 
 def test_more_questions_tell_more_and_the_snr_says_so(books: Books, pictures: torch.Tensor) -> None:
-    """Cohorts that are asked again, where the prediction is what is known so far."""
+    """Cohorts are asked again, and each block is predicted from what is known so far."""
     torch.manual_seed(1)
     worded, better, labels = Worded(books, 2, pictures), [], []
     for _ in range(30):
@@ -109,7 +109,7 @@ def test_words_need_whole_blocks(books: Books) -> None:
 
 
 def test_a_recipe_of_one_question_tells_the_odds_of_its_law() -> None:
-    """The share of indices that are drawn from all words alike: n/(e^ε − 1 + n), as the law of the draw has it."""
+    """The share of indices drawn from all words alike is n/(e^ε − 1 + n), by the law of the draw."""
     step = step_of(Recipe(4), 3.0)
     law = step.weights
     assert 16 / (math.exp(3.0) - 1 + 16) == pytest.approx(16 * law.light / law.total, rel=1e-3)
