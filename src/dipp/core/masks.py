@@ -214,14 +214,14 @@ class Turns(Mask):
 
 
 @functools.lru_cache(maxsize=1)  # the steps of a cycle follow each other, and the shuffles take long for large pictures
-def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[np.uint16]:
-    """Return the slot of every coordinate in a cycle of P steps."""
+def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[np.unsignedinteger]:
+    """Return the slot of every coordinate in a cycle of P steps, as bytes if they can hold P − 1."""
     pixels, channels = geometry.pixels, geometry.channels
     rank = np.empty(pixels, np.int64)
     rank[randomness.permutation(randomness.stream(seed, 0, cycle, "mask/pixels"), pixels)] = np.arange(pixels)
     keys = randomness.words(randomness.stream(seed, 0, cycle, "mask/channels"), pixels * channels)
     columns = [*keys.reshape(pixels, channels).T]
-    slots = np.empty((pixels, channels), np.uint16)
+    slots = np.empty((pixels, channels), np.min_scalar_type(period - 1))
     for channel, keys_of_channel in enumerate(columns):
         # The position of a channel is the number of keys of its pixel that sort before its own key.
         before = (

@@ -192,17 +192,24 @@ def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArra
 def permutation(source: Stream, count: int) -> NDArray[np.int64]:
     """Return a public uniform permutation of 0 … count − 1 as int64, the same on every platform.
 
-    It is the stable order of 64-bit keys from the stream.
+    It is the stable order of 64-bit keys from the stream. Numbers are sorted several times faster than their positions
+    are, so each key gets its position in the place of its lowest bits. The few keys that agree in all other bits are
+    then put in order.
     """
     halves = words(source, 2 * count).reshape(count, 2)
     keys = halves[:, 0].astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= halves[:, 1]
-    order = np.argsort(keys)  # several times faster than a stable sort; the same result unless two keys are equal
-    ascending = keys[order]
-    if (ascending[1:] == ascending[:-1]).any():
-        order = np.argsort(keys, kind="stable")
-    return order.astype(np.int64)
+    bits = np.uint64(max(1, count - 1).bit_length())
+    marked = (keys >> bits << bits) | np.arange(count, dtype=np.uint64)
+    marked.sort()
+    order = (marked & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    marked >>= bits
+    tied = np.flatnonzero(marked[1:] == marked[:-1])
+    places = np.union1d(tied, tied + 1)
+    numbers = order[places]
+    order[places] = numbers[np.lexsort((numbers, keys[numbers]))]
+    return order
 
 
 def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:

@@ -278,9 +278,8 @@ class SensingPlanner:
         """Return the point of the least work within a rate whose expected picture is at most `GIVEN_UP` dB worse."""
         good = options.quality >= best.psnr - GIVEN_UP
         good &= options.followed.bits <= bpp * (1 + RATE_SLACK) * self.geometry.pixels
+        good &= options.work < best.plan.work
         for i in np.lexsort((-options.quality, options.work)):
-            if options.work[i] >= best.plan.work:
-                break
             if good[i] and (points := self._points(options, int(i))):
                 return points[0]
         return best

@@ -218,9 +218,10 @@ def test_permutations_compare_whole_keys(monkeypatch: pytest.MonkeyPatch) -> Non
     assert randomness.permutation(Stream(0, 0, 0), 5).tolist() == [3, 1, 0, 4, 2]
 
 
-def test_many_equal_keys_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unstable sort mixes up equal keys only in arrays of more than some dozens."""
-    keys = np.random.default_rng(0).integers(0, 3, (5000, 2)).astype(np.uint32)
+@pytest.mark.parametrize("span", [3, 1 << 14])
+def test_keys_that_are_nearly_equal_keep_their_order(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that agree in all bits, or in all but those that hold positions, are in order."""
+    keys = np.random.default_rng(0).integers(0, (3, span), (5000, 2)).astype(np.uint32)
     monkeypatch.setattr(randomness, "words", lambda _source, count: keys.reshape(-1)[:count])
     expected = sorted(range(5000), key=lambda i: tuple(keys[i]))
     assert randomness.permutation(Stream(0, 0, 0), 5000).tolist() == expected
