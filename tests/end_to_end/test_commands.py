@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 @pytest.mark.parametrize(
     "budget", [("--epsilon", 8), ("--epsilon", 8, "--delta", 1e-6), ("--rho", 2), ("--epsilon", 8, "--preset", "paper")]
 )
-def test_encode_info_decode(
+def test_pictures_are_encoded_described_and_decoded(
     budget: tuple[object, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     """Pictures become an archive within its budget, which decodes to the same number of pictures."""
@@ -123,7 +123,7 @@ def test_a_file_says_whether_its_seed_was_given(
     assert f"seed         {facts['seed']}, {said}" in out
 
 
-def test_the_library_speaks_as_the_design_says(model: Path, pictures: Path, tmp_path: Path) -> None:
+def test_the_library_is_used_as_the_readme_shows(model: Path, pictures: Path, tmp_path: Path) -> None:
     codec = dipp.Codec.from_pretrained(model, epsilon=8)
     with Image.open(pictures / "3.png") as image:
         made = codec.encode([image])
@@ -310,7 +310,7 @@ def encoding(
         (("info", "{pictures}/0.png"), ()),
     ],
 )
-def test_bad_input(
+def test_invalid_input_is_refused_in_one_line(
     arguments: tuple[str, ...], error: tuple[str, ...], model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     """Bad input ends in one line and exit code 1, and leaves no half-written file."""
@@ -337,7 +337,9 @@ def test_a_picture_is_not_encoded_under_two_names(
     assert not made.exists()
 
 
-def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_impossible_outputs_and_options_are_refused_before_any_work(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
     """A file in place of a folder, or a folder in place of a file, is refused before any work."""
     made, folder = tmp_path / "a.dipp", tmp_path / "folder.png"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
@@ -357,7 +359,9 @@ def test_outputs_and_options_that_cannot_be(model: Path, pictures: Path, tmp_pat
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.dipp", "folder.png"]
 
 
-def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_pictures_of_two_decodings_are_not_mixed_in_one_folder(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
     """A picture of an earlier decoding would be taken for one of the new decoding."""
     made, target = tmp_path / "a.dipp", tmp_path / "decoded"
     code, _, err = run(*encoding("--epsilon", "8", image=f"{pictures}/0.png", to=str(made), model=str(model)))
@@ -373,7 +377,7 @@ def test_two_decodings_are_not_mixed(model: Path, pictures: Path, tmp_path: Path
     assert (target / "00001.png").read_text() == "of another"
 
 
-def test_pictures_of_other_kinds_and_sizes(model: Path, tmp_path: Path, run: Command) -> None:
+def test_pictures_of_other_kinds_and_sizes_keep_size_and_mode(model: Path, tmp_path: Path, run: Command) -> None:
     """Grey, transparent, odd and tiny pictures keep their size and mode; the plan is that of the smallest picture."""
     generator = np.random.default_rng(1)
     Image.fromarray(generator.integers(0, 256, (11, 6), np.uint8)).save(tmp_path / "grey.png")

@@ -50,7 +50,7 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", RUN, ids=name)
 @pytest.mark.usefixtures("one_thread")
-def test_what_a_page_shows_runs(
+def test_the_code_of_each_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command, recwarn: pytest.WarningsRecorder
 ) -> None:
     """Its code runs from the first line to the last in one folder, as a reader would run it, on smaller photographs."""
@@ -77,7 +77,9 @@ def test_what_a_page_shows_runs(
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name)
 @pytest.mark.usefixtures("one_thread")
-def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_notebook_runs_and_keeps_its_outputs(
+    notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its cells run from the first to the last, and give the outputs that the notebook contains."""
     monkeypatch.chdir(tmp_path)
     cells = json.loads(notebook.read_text())["cells"]
@@ -133,7 +135,7 @@ def test_every_command_that_a_page_shows_is_understood(
             group.commands[command].make_context(f"dipp {command}", list(rest))
 
 
-def test_every_target_that_a_page_names_is_there() -> None:
+def test_every_make_target_that_a_page_names_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     for page in PAGES:
         for target in re.findall(r"`make ([a-z]+)`|^make ([a-z]+)", page.read_text(), flags=re.M):
@@ -172,7 +174,7 @@ def elements(site: Path) -> Iterator[tuple[Path, str, dict[str, str]]]:
 FOREIGN = re.compile(r"^(https?:)?//")
 
 
-def test_the_site_asks_nobody_else_for_anything(site: Path) -> None:
+def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     """Scripts, styles, fonts and pictures are files of the site, so that reading it tells no third party."""
     for page, tag, attributes in elements(site):
         if tag != "a":
@@ -186,7 +188,7 @@ def test_the_site_asks_nobody_else_for_anything(site: Path) -> None:
     assert not any("md-source" in attributes.get("class", "").split() for _, _, attributes in elements(site))
 
 
-def test_pictures_are_there_and_say_what_they_show(site: Path) -> None:
+def test_pictures_exist_and_have_a_description(site: Path) -> None:
     shown = [(page, attributes) for page, tag, attributes in elements(site) if tag == "img"]
     assert len(shown) > 20
     for page, attributes in shown:
@@ -195,7 +197,7 @@ def test_pictures_are_there_and_say_what_they_show(site: Path) -> None:
             assert (page.parent / attributes["src"]).is_file(), f"{page.name}: {attributes['src']}"
 
 
-def test_links_within_the_site_lead_somewhere(site: Path) -> None:
+def test_links_within_the_site_lead_to_pages_that_exist(site: Path) -> None:
     """This includes links that the builder does not check: to notebooks, and from templates."""
     for page, tag, attributes in elements(site):
         target = attributes.get("href", "").partition("#")[0]
@@ -250,7 +252,7 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
         assert f"dipp-{command}" in anchors, command
 
 
-def test_notebooks_are_kept_with_what_they_gave() -> None:
+def test_notebooks_contain_the_outputs_of_a_whole_run() -> None:
     """Each notebook was run from its first cell to its last without an error, and names nothing of the machine."""
     for path in DOCS.rglob("*.ipynb"):
         cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
@@ -317,7 +319,7 @@ def percent(value: float) -> str:
     return f"{round(value)} %"
 
 
-def test_the_scale_of_the_documents_is_the_module_s() -> None:
+def test_documents_have_the_scale_of_epsilon_of_the_code() -> None:
     rows = [
         [
             f"up to {row.largest:g}" if math.isfinite(row.largest) else f"above {SCALE[-2].largest:g}",
@@ -354,7 +356,7 @@ def test_bounds_and_measured_figures_stand_beside_each_other() -> None:
         assert print_ == percent(100 * small)
 
 
-def test_what_plates_show_is_what_was_read() -> None:
+def test_documents_state_what_the_reader_of_plates_read() -> None:
     heights = sorted({row["height"] for row in READERS["plates"]})
     epsilons = sorted({row["epsilon"] for row in READERS["plates"]})
     expected = []

@@ -68,7 +68,7 @@ def run_stages(
     return said
 
 
-def test_every_figure_is_there(finished: Path) -> None:
+def test_results_have_every_figure(finished: Path) -> None:
     """No figure is missing: bits from the bytes on disk, certificates within ε, accuracies and metrics."""
     results = json.loads((finished / "report" / "results.json").read_text())
     for row in results["releases"]:
@@ -181,7 +181,7 @@ def test_a_frechet_distance_is_from_the_same_pictures(finished: Path, cifar: Pat
     assert run._measured(pixels[8:16])["frechet"] > 1e-3 * size
 
 
-def test_same_steps_are_all_the_steps_of_another_release(finished: Path) -> None:
+def test_a_release_with_same_steps_has_all_steps_of_another(finished: Path) -> None:
     """A release that is like another has the same last step; with `same_steps` it has all of its steps."""
     config = Config.load(SMOKE)
     maker = Maker(config, Store(finished), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
@@ -209,7 +209,7 @@ def test_records_of_another_config_are_refused(finished: Path, cifar: Path, tmp_
         run_stages(cifar, finished, config=other, stage="report")
 
 
-def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_path: Path) -> None:
+def test_pictures_of_another_config_are_not_used(cifar: Path, tmp_path: Path) -> None:
     run_stages(cifar, tmp_path, stage="baseline", only="laplace-1")
     maker = Maker(Config.load(SMOKE), Store(tmp_path), np.zeros((8, 32, 32, 3), np.uint8), "", None, "cpu")
     release = maker.config.release("laplace-1")
@@ -218,7 +218,7 @@ def test_pictures_of_another_config_are_not_taken_for_its_own(cifar: Path, tmp_p
     assert len(maker.pictures(fewer, "laplace")) == 8
 
 
-def test_a_release_is_like_the_one_that_was_made(finished: Path, tmp_path: Path) -> None:
+def test_a_release_follows_the_recorded_plan_of_the_one_it_is_like(finished: Path, tmp_path: Path) -> None:
     """A release is compared with the plan in its record, and not with the plan that would be chosen today."""
     config, pixels = Config.load(SMOKE), np.zeros((0, 32, 32, 3), np.uint8)
     maker = Maker(config, Store(tmp_path), pixels, str(embedded.FOLDER), None, "cpu")
@@ -244,7 +244,7 @@ def travelled(finished: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("stage", "only"), [("encode", "*"), ("metrics", "laplace-4")])
-def test_a_folder_is_of_one_model(travelled: Path, cifar: Path, stage: str, only: str) -> None:
+def test_records_of_another_model_are_refused(travelled: Path, cifar: Path, stage: str, only: str) -> None:
     known = Store(travelled).made_with("model")[0]
     for place in (travelled / "records").iterdir():
         place.write_text(place.read_text().replace(known, "another"))
@@ -252,7 +252,7 @@ def test_a_folder_is_of_one_model(travelled: Path, cifar: Path, stage: str, only
         run_stages(cifar, travelled, stage=stage, only=only)
 
 
-def test_a_folder_is_of_one_cost_table(travelled: Path, cifar: Path, tmp_path: Path) -> None:
+def test_records_of_another_cost_table_are_refused(travelled: Path, cifar: Path, tmp_path: Path) -> None:
     text = json.loads((embedded.FOLDER / "calibration.json").read_text())
     text["quantiles"][0][-1] *= 1.5
     other = tmp_path / "other.json"
@@ -261,7 +261,7 @@ def test_a_folder_is_of_one_cost_table(travelled: Path, cifar: Path, tmp_path: P
         run_stages(cifar, travelled, stage="encode", calibration=other)
 
 
-def test_a_folder_is_of_one_judge(travelled: Path, cifar: Path) -> None:
+def test_records_of_another_judge_are_refused(travelled: Path, cifar: Path) -> None:
     place = travelled / "weights" / "clean.0.pt"
     weights = torch.load(place)
     torch.save({name: weight + 1 for name, weight in weights.items()}, place)
@@ -276,7 +276,7 @@ def test_folders_of_two_judges_are_not_reported_as_one(travelled: Path, cifar: P
         run_stages(cifar, travelled, stage="report")
 
 
-def test_what_was_made_of_an_archive_is_not_put_beside_another(travelled: Path, cifar: Path) -> None:
+def test_results_of_an_archive_are_not_reported_with_another_archive(travelled: Path, cifar: Path) -> None:
     """Encoding again makes another release, and no result of the first may be reported with it."""
     place = travelled / "records" / "encode.paper-1-plotted.json"
     place.unlink()
@@ -294,7 +294,7 @@ def test_what_was_made_of_an_archive_is_not_put_beside_another(travelled: Path, 
     assert not stale.exists()
 
 
-def test_without_the_judge_all_but_its_distance_is_measured(travelled: Path, cifar: Path) -> None:
+def test_without_the_judge_only_the_frechet_distance_is_missing(travelled: Path, cifar: Path) -> None:
     place, name = travelled / "records" / "metrics.laplace-4.laplace.json", "weights/clean.0.pt"
     before = json.loads(place.read_text())
     place.unlink()
@@ -311,7 +311,7 @@ def test_without_the_judge_all_but_its_distance_is_measured(travelled: Path, cif
     assert json.loads(place.read_text()) == before
 
 
-def test_what_did_not_travel_is_asked_for(travelled: Path, cifar: Path) -> None:
+def test_missing_files_of_another_machine_are_named(travelled: Path, cifar: Path) -> None:
     (travelled / "archives" / "paper-4-plotted.dipp").unlink()
     (travelled / "records" / "train.paper-4-plotted.denoised.0.json").unlink()
     with refused(travelled / "archives" / "paper-4-plotted.dipp", "missing", remedy="records of paper-4-plotted"):
@@ -373,7 +373,7 @@ def test_a_run_notes_how_it_ended(cifar: Path, tmp_path: Path) -> None:
     assert len(list(store.records("run."))) == 4
 
 
-def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
+def test_results_on_disk_are_not_made_again(finished: Path, cifar: Path) -> None:
     """A finished run only writes its report; deleted pictures come back the same from the archive."""
 
     def files() -> dict[str, int]:
@@ -393,7 +393,9 @@ def test_what_is_on_disk_is_not_made_again(finished: Path, cifar: Path) -> None:
     assert np.array_equal(np.load(place), pictures)
 
 
-def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_all_but_the_clean_reference_are_clipped(
+    cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The clip of the config reaches the classifiers, their records and their checkpoints."""
     seen: dict[str, bool] = {}
     evaluated = []
@@ -421,7 +423,7 @@ def test_only_the_clean_reference_is_not_clipped(cifar: Path, tmp_path: Path, mo
     assert len(names) == 2
 
 
-def test_a_run_that_was_stopped_goes_on(
+def test_a_stopped_run_resumes_with_the_same_result(
     finished: Path, cifar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that is stopped after every epoch gives the same classifiers, to the bit, as a run that is not stopped."""
@@ -459,7 +461,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return call
 
 
-def test_the_command(finished: Path, cifar: Path, command: Command) -> None:
+def test_invalid_options_of_the_command_are_refused(finished: Path, cifar: Path, command: Command) -> None:
     common = ("--data", cifar, "--output", finished)
     code, out, _ = command(SMOKE, *common, "--stage", "report")
     assert (code, out) == (0, f"report: {finished / 'report'}\n")
@@ -494,9 +496,7 @@ def test_a_report_of_nothing_is_refused(cifar: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "report").exists()
 
 
-def test_the_command_tells_by_its_exit_code_that_there_is_more_to_do(
-    cifar: Path, tmp_path: Path, command: Command
-) -> None:
+def test_the_exit_code_says_that_work_is_left(cifar: Path, tmp_path: Path, command: Command) -> None:
     common = ("--data", cifar, "--output", tmp_path, "--stage", "baseline", "--only", "laplace-1")
     assert command(SMOKE, *common, "--minutes", "1e-9")[0] == 3
     assert command(SMOKE, *common)[0] == 0
@@ -507,7 +507,7 @@ def test_metrics_need_the_clean_classifier(cifar: Path, tmp_path: Path) -> None:
         run_stages(cifar, tmp_path, stage="metrics", only="laplace-1")
 
 
-def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) -> None:
+def test_an_unfinished_run_can_be_reported(cifar: Path, tmp_path: Path) -> None:
     """Missing results are named, have a dash in the tables, and are left out of the figures."""
     run_stages(cifar, tmp_path, stage="baseline", only="laplace-1")
     said = run_stages(cifar, tmp_path, stage="report")
@@ -524,7 +524,7 @@ def test_a_run_that_has_only_begun_can_be_reported(cifar: Path, tmp_path: Path) 
     assert f"| paper-4-plotted | noisy | {tables.MISSING} |" in text
 
 
-def test_another_machine_goes_on_from_what_travels(finished: Path, cifar: Path, tmp_path: Path) -> None:
+def test_another_machine_continues_from_copied_files(finished: Path, cifar: Path, tmp_path: Path) -> None:
     """Archives, records, previews and weights, or some of them, are enough; work that needs more is left out."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
@@ -566,6 +566,6 @@ def test_a_lost_archive_is_noticed_before_anything_is_made(
     assert sorted((tmp_path / "records").glob("[!r]*")) == before
 
 
-def test_releases_of_no_name_are_refused(cifar: Path, tmp_path: Path) -> None:
+def test_unknown_names_of_releases_are_refused(cifar: Path, tmp_path: Path) -> None:
     with refused("only", "paper", "clean, clean-clipped"):
         run_stages(cifar, tmp_path, only="paper")

@@ -73,7 +73,7 @@ def test_nothing_is_released_or_trained_twice(finished: Path, cifar: Path, tmp_p
         go(cifar, out, "train")
 
 
-def test_names_of_cases_are_of_their_own(cifar: Path, tmp_path: Path) -> None:
+def test_names_of_cases_differ(cifar: Path, tmp_path: Path) -> None:
     names = [case.name for case in cases()]
     assert len(set(names)) == len(names)
     assert names[0] == Case("8", 8.0, "dipp").name == "8-8-dipp"
@@ -90,7 +90,7 @@ def picture(level: int, count: int) -> Pixels:
 
 @pytest.mark.parametrize("unit", [Cells(8), Picture()])
 @pytest.mark.parametrize("level", [0, 100, 255])
-def test_what_rivals_release_is_unbiased_and_as_noisy_as_they_say(unit: Unit, level: int) -> None:
+def test_releases_of_rivals_are_unbiased_and_as_noisy_as_stated(unit: Unit, level: int) -> None:
     """The mean of n values of deviation σ is within 7·σ/√n (false alarms 1e-11), and the power within a tenth."""
     generator, count = np.random.default_rng(0), 4000
     pixels, expected = picture(level, count), level / 127.5 - 1
@@ -106,7 +106,7 @@ def test_what_rivals_release_is_unbiased_and_as_noisy_as_they_say(unit: Unit, le
 
 @bounded
 @given(st.integers(0, 1), st.integers(0, 1))
-def test_a_unit_that_changes_moves_its_own_answers_alone(row: int, column: int) -> None:
+def test_a_changed_unit_changes_only_its_own_answers(row: int, column: int) -> None:
     """With the same noise and another content of one cell, only the coarse pixels of this cell change."""
     before = np.random.default_rng(1).integers(0, 256, (1, 16, 16, 3), np.uint8)
     after = before.copy()

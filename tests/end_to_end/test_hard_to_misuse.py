@@ -47,7 +47,7 @@ def made(model: Path, pictures: Path, tmp_path: Path, run: Command) -> Path:
 # Outputs.
 
 
-def test_an_archive_is_replaced_only_if_told(made: Path, model: Path, pictures: Path, run: Command) -> None:
+def test_an_archive_is_replaced_only_with_overwrite(made: Path, model: Path, pictures: Path, run: Command) -> None:
     before = made.read_bytes()
     again = ("encode", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)
     code, out, err = run(*again)
@@ -60,7 +60,9 @@ def test_an_archive_is_replaced_only_if_told(made: Path, model: Path, pictures: 
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.tif", "folder"])
-def test_pictures_are_replaced_only_if_told(name: str, made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_pictures_are_replaced_only_with_overwrite(
+    name: str, made: Path, model: Path, tmp_path: Path, run: Command
+) -> None:
     place = tmp_path / name
     command = ("decode", made, "-o", place, "--model", model)
     assert run(*command)[0] == 0
@@ -76,7 +78,7 @@ def test_pictures_are_replaced_only_if_told(name: str, made: Path, model: Path, 
     assert picture.read_bytes() == before
 
 
-def test_an_empty_folder_is_as_good_as_none(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_an_empty_folder_is_written_into(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
     (tmp_path / "empty").mkdir()
     assert run("decode", made, "-o", tmp_path / "empty", "--model", model)[0] == 0
 
@@ -84,7 +86,7 @@ def test_an_empty_folder_is_as_good_as_none(made: Path, model: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("name", "kind"), [("a.jpg", "JPEG"), ("a.JPEG", "JPEG"), ("a.webp", "WEBP"), ("a.tif", "TIFF")]
 )
-def test_the_name_of_a_picture_makes_that_picture(
+def test_an_output_with_the_name_of_a_picture_becomes_that_file(
     name: str, kind: str, made: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
     code, out, err = run("decode", made, "-o", tmp_path / name, "--model", model)
@@ -95,7 +97,7 @@ def test_the_name_of_a_picture_makes_that_picture(
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a.heic", "a.mp4", "a.txt", "a.dipp"])
-def test_a_name_that_cannot_be_meant_makes_no_folder(
+def test_a_mistaken_output_name_makes_no_folder(
     name: str, made: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
     code, _, err = run("decode", made, "-o", tmp_path / name, "--model", model)
@@ -104,7 +106,9 @@ def test_a_name_that_cannot_be_meant_makes_no_folder(
     assert not (tmp_path / name).exists()
 
 
-def test_many_pictures_do_not_go_into_one(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_several_pictures_are_not_written_to_one_file(
+    model: Path, pictures: Path, tmp_path: Path, run: Command
+) -> None:
     made = tmp_path / "two.dipp"
     assert run("encode", pictures / "0.png", pictures / "1.png", "-o", made, "--model", model, "--epsilon", 2)[0] == 0
     code, _, err = run("decode", made, "-o", tmp_path / "a.jpg", "--model", model)
@@ -113,7 +117,7 @@ def test_many_pictures_do_not_go_into_one(model: Path, pictures: Path, tmp_path:
     assert run("decode", made, "-o", tmp_path / "out", "--model", model)[1].startswith("2 pictures written")
 
 
-def test_an_archive_does_not_have_the_name_of_a_picture(
+def test_an_archive_cannot_have_the_name_of_a_picture(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     code, _, err = run("encode", pictures / "0.png", "-o", tmp_path / "a.png", "--model", model, "--epsilon", 2)
@@ -121,7 +125,7 @@ def test_an_archive_does_not_have_the_name_of_a_picture(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_is_sent_to_privatize(pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_encode_of_a_folder_names_privatize(pictures: Path, tmp_path: Path, run: Command) -> None:
     code, _, err = run("encode", pictures, "-o", tmp_path / "a.dipp", "--epsilon", 2)
     assert code == 1
     assert f"`dipp privatize {pictures} DST`" in err
@@ -175,7 +179,7 @@ def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, t
     assert any("a δ of 0.015 times 128 pixels is 1 or more" in text for text in found)
 
 
-def test_a_dataset_says_it_too_and_what_is_not_covered(
+def test_a_dataset_warns_as_well_and_names_what_is_not_covered(
     model: Path, pictures: Path, tmp_path: Path, run: Command
 ) -> None:
     """A folder is refused as a file is, and its report names what is not covered."""
@@ -204,7 +208,7 @@ def test_a_dataset_says_it_too_and_what_is_not_covered(
     assert (facts["grade"], facts["recognisable"], facts["warnings"]) == ("strong", True, [])
 
 
-def test_info_has_sizes(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_info_counts_images_by_size_and_bytes(model: Path, pictures: Path, tmp_path: Path, run: Command) -> None:
     Image.new("RGB", (12, 9)).save(tmp_path / "wide.png")
     made = tmp_path / "a.dipp"
     names = (tmp_path / "wide.png", pictures / "0.png", pictures / "1.png")
@@ -218,7 +222,7 @@ def test_info_has_sizes(model: Path, pictures: Path, tmp_path: Path, run: Comman
     ("options", "made_up"),
     [((), False), (("--noisy",), False), (("--sample",), True), (("--calls", 2), True), (("--ancestral",), True)],
 )
-def test_what_is_made_up_is_said(
+def test_decode_says_that_a_sample_is_made_up(
     options: tuple[object, ...], made_up: bool, made: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
     code, out, err = run("decode", made, "-o", tmp_path / "a.png", "--model", model, *options)
@@ -263,13 +267,13 @@ def test_one_picture_shows_steps_and_the_time_left(
     assert "100%" in shown
 
 
-def test_nothing_is_shown_where_nobody_looks(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_without_a_terminal_no_progress_is_shown(made: Path, model: Path, tmp_path: Path, run: Command) -> None:
     code, out, err = run("decode", made, "-o", tmp_path / "a.png", "--model", model)
     assert (code, err) == (0, "")
     assert out.count("\n") == 1
 
 
-def test_calibration_says_how_far_it_has_got(pictures: Path, tmp_path: Path, run: Command) -> None:
+def test_calibration_reports_its_progress(pictures: Path, tmp_path: Path, run: Command) -> None:
     """Progress is in per cent: a bar on a terminal, and otherwise a line for each part."""
     folder = save_model(tmp_path / "own")
     code, _, err = run("calibrate", folder, pictures, "--count", 4)

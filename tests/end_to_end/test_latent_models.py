@@ -136,7 +136,7 @@ WAYS = [
 @pytest.mark.parametrize(("sender", "receiver"), WAYS)
 @pytest.mark.parametrize("name", ["questions", "diffc"])
 @pytest.mark.parametrize("kind", SCHEDULERS)
-def test_every_kind_goes_from_file_to_file(
+def test_every_kind_of_model_encodes_and_decodes_files(
     folders: dict[str, Path], kind: str, name: str, sender: str, receiver: str
 ) -> None:
     """A receiver sees what the sender decoded: to the bit on the same device, and elsewhere within bf16 and TF32."""
@@ -177,7 +177,7 @@ def test_a_picture_too_large_with_its_padding_is_refused_before_it_is_charged(
     assert not odometer.exists()
 
 
-def test_pictures_that_are_grey_or_have_alpha(denoiser: LatentDenoiser) -> None:
+def test_grey_pictures_come_back_grey_and_alpha_is_dropped(denoiser: LatentDenoiser) -> None:
     generator = np.random.default_rng(5)
     grey = Image.fromarray(generator.integers(0, 256, (9, 7), np.uint8))
     colour = Image.fromarray(generator.integers(0, 256, (9, 7, 4), np.uint8), "RGBA")
@@ -208,7 +208,7 @@ def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, u
         Archive.from_bytes(bytes(forged) + checksum(bytes(forged)))
 
 
-def test_no_region_is_painted_or_asked(folder: Path) -> None:
+def test_latent_models_neither_paint_nor_ask_regions(folder: Path) -> None:
     """Neither regions nor cells are certified through a VAE, and latents are no colours, whatever their channels."""
     with refused("model", "must be a denoiser of pixels"):
         paint.fill(paint.PAINT, str(folder), "cpu")
@@ -233,7 +233,9 @@ def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: Laten
         dataclasses.replace(archive.release, latents=None, prompt="a cat")
 
 
-def test_commands(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_certify_a_picture_of_a_latent_model(
+    tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commands lead from a pipeline and public pictures to a certified file with a prompt, and back, by JSON."""
     model = save(tmp_path / "model", "sd1")
     public, private = tmp_path / "public.npy", tmp_path / "private.png"

@@ -89,7 +89,7 @@ def same(first: Any, second: Any) -> bool:
 # The cache.
 
 
-def test_a_second_epoch_reads_what_was_decoded(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
+def test_a_second_epoch_reads_the_cache(release: Path, model: Path, tmp_path: Path, decoded: list[int]) -> None:
     plain = list(dipp.load(release, model))
     del decoded[:]
     data = dipp.load(release, model, cache=tmp_path / "new" / "cache")
@@ -122,7 +122,7 @@ def test_a_second_epoch_is_kept_in_memory_by_default(
     assert sum(decoded) == 15
 
 
-def test_what_does_not_fit_into_memory_is_told_once(
+def test_a_cache_too_large_for_memory_is_reported_once(
     release: Path, model: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(caches, "KEPT_BYTES", 3 * 8 * 8 * 3)
@@ -135,7 +135,7 @@ def test_what_does_not_fit_into_memory_is_told_once(
     assert "cache=FOLDER" in record.getMessage()
 
 
-def test_workers_without_a_folder_say_what_they_cost(
+def test_workers_without_a_cache_folder_warn_of_the_cost(
     release: Path, model: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for cached in (False, True):
@@ -359,7 +359,7 @@ def test_a_fork_that_cannot_decode_is_told_what_to_do(
         data[1]
 
 
-def test_a_short_word_for_a_dataset(release: Path, model: Path, tmp_path: Path) -> None:
+def test_a_dataset_prints_a_short_description(release: Path, model: Path, tmp_path: Path) -> None:
     data = dipp.load(release, model)
     assert repr(data) == f"<dipp.Pictures: 5 pictures, 2 classes, of {release}>"
     assert repr(data.stream()) == f"<dipp stream of {data!r}>"
@@ -405,7 +405,7 @@ def test_decode_exports_pictures_with_their_labels(release: Path, model: Path, t
         assert err.count("\n") == 1
 
 
-def test_a_table_that_datasets_opens(release: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_decode_writes_a_table_that_datasets_opens(release: Path, model: Path, tmp_path: Path, run: Command) -> None:
     import datasets
 
     table = tmp_path / "out.parquet"
@@ -445,7 +445,7 @@ def test_an_archive_and_text_are_exported_too(model: Path, tmp_path: Path, run: 
     assert pq.read_table(tmp_path / "t.parquet").column("label").to_pylist() == words
 
 
-def test_names_of_folders_are_plain_and_each_s_own() -> None:
+def test_folders_of_labels_have_plain_and_different_names() -> None:
     names = ["cat", "a/b", "a%2Fb", "..", ".", "", "%", "x" * 300, "x" * 301, "\0", "nul\n", "C:\\", "é ü", "a.b"]
     found = [_safe(name) for name in names]
     assert len(set(found)) == len(names)

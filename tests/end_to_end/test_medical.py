@@ -78,7 +78,7 @@ def test_no_tag_that_differs_from_picture_to_picture_changes_a_pixel(tags: dict[
     np.testing.assert_array_equal(plain, tagged)
 
 
-def test_eight_bits_inverted_and_colour_dicom() -> None:
+def test_dicom_of_eight_bits_inverted_or_in_colour_is_read() -> None:
     grey = (SCAN // 4).astype(np.uint8)
     np.testing.assert_array_equal(pictures.read(dicom(grey))[..., 2], grey)
     inverted = {"PhotometricInterpretation": "MONOCHROME1"}
@@ -170,7 +170,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return save_model(folder) if request.param == 3 else one_channel(folder)
 
 
-def test_a_scan_from_dicom_to_a_picture_that_is_not_black(
+def test_a_dicom_scan_becomes_a_picture_that_is_not_black(
     model: Path, public: Path, tmp_path: Path, run: Command
 ) -> None:
     """The scan is encoded, decoded and audited on networks of one channel and of three."""
@@ -214,7 +214,7 @@ def test_two_windows_of_a_scan_are_two_releases_of_it(public: Path, tmp_path: Pa
     assert "2 releases" in said
 
 
-def test_a_dataset_of_all_kinds(model: Path, tmp_path: Path) -> None:
+def test_a_dataset_may_mix_grey_colour_and_sixteen_bits(model: Path, tmp_path: Path) -> None:
     """With grey, colour and 16-bit pictures in one folder, grey ones come out grey, and all have the same window."""
     source = tmp_path / "source"
     source.mkdir()
@@ -248,7 +248,7 @@ def test_a_dataset_of_all_kinds(model: Path, tmp_path: Path) -> None:
     assert dipp.open(tmp_path / "one.dipp").grey.tolist() == [False, *[three] * 3]
 
 
-def test_a_run_goes_on_with_its_own_window_alone(tmp_path: Path) -> None:
+def test_a_run_cannot_be_resumed_with_another_window(tmp_path: Path) -> None:
     model, source = save_model(tmp_path / "model"), tmp_path / "source"
     source.mkdir()
     for number in range(4):

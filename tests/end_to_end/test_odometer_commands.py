@@ -95,7 +95,7 @@ def test_a_refusal_stops_everything_before_anything_is_released(codec: Codec, tm
     assert run("encode", "--overwrite", other, one, "-o", made)[0] == 0
 
 
-def test_a_limit_at_a_delta(codec: Codec, tmp_path: Path, run: Command) -> None:
+def test_a_limit_can_be_stated_at_a_delta(codec: Codec, tmp_path: Path, run: Command) -> None:
     (one,) = images(tmp_path, 1)
     epsilon, _ = losses(codec.plan, of_pixels(64))
     for number in range(12):
@@ -110,7 +110,7 @@ def test_a_limit_at_a_delta(codec: Codec, tmp_path: Path, run: Command) -> None:
     )
 
 
-def test_one_option_counts_nothing(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
+def test_without_odometer_nothing_is_counted(codec: Codec, tmp_path: Path, run: Command, odometer: Path) -> None:
     del codec
     (one,) = images(tmp_path, 1)
     assert run("encode", one, "-o", tmp_path / "a.dipp", "--no-odometer")[0] == 0
@@ -134,7 +134,7 @@ def test_an_odometer_that_cannot_count_stops_the_release(
     assert not (tmp_path / "a.dipp").exists()
 
 
-def test_without_certificate_nothing_is_left_of_the_sum(
+def test_a_release_without_a_certificate_makes_the_sum_infinite(
     tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: make_codec(DIFFC))
@@ -150,7 +150,7 @@ def test_without_certificate_nothing_is_left_of_the_sum(
         assert (picture["epsilon"], picture["rho"]) == (None, None)
 
 
-def test_charged_even_if_the_encoding_fails(
+def test_a_picture_is_charged_even_if_its_encoding_fails(
     codec: Codec, tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failure may depend on what was drawn, so the draw counts."""
@@ -184,7 +184,9 @@ def test_a_picture_that_changes_meanwhile_is_not_released(
     assert not (tmp_path / "a.dipp").exists()
 
 
-def test_charged_when_the_file_appears(codec: Codec, tmp_path: Path, run: Command, monkeypatch: Any) -> None:
+def test_a_picture_is_charged_before_its_file_appears(
+    codec: Codec, tmp_path: Path, run: Command, monkeypatch: Any
+) -> None:
     """When the file is written, the row is on the disk already, where another process sees it."""
     del codec
     (one,) = images(tmp_path, 1)
@@ -247,7 +249,7 @@ def test_python_charges_as_the_command_does(
     assert (releases(one), releases(other)) == (2, 2)
 
 
-def test_python_keeps_a_limit(codec: Codec, tmp_path: Path, odometer: Path) -> None:
+def test_a_limit_holds_in_python_as_well(codec: Codec, tmp_path: Path, odometer: Path) -> None:
     (one,) = images(tmp_path, 1)
     limit = 1.5 * losses(codec.plan, of_pixels(64))[0]
     with refused("odometer-limit"):
@@ -272,7 +274,7 @@ def test_python_charges_before_it_reads_twice(codec: Codec, tmp_path: Path) -> N
 # dipp odometer.
 
 
-def test_it_lists_and_explains(codec: Codec, tmp_path: Path, run: Command) -> None:
+def test_the_command_lists_releases_and_explains_prices(codec: Codec, tmp_path: Path, run: Command) -> None:
     one, other, third = images(tmp_path, 3)
     run("encode", one, "-o", tmp_path / "a.dipp", "--odometer-names")
     run("encode", one, other, "-o", tmp_path / "b.dipp")
@@ -313,7 +315,7 @@ def test_releases_of_others_can_be_added(codec: Codec, tmp_path: Path, run: Comm
 # dipp privatize.
 
 
-def test_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_releases_of_datasets_add_up(light_model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Copies in other folders and formats count too; the released bytes are the same as without an odometer."""
     first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
     codec, choices = tiny_codec(light_model), Choices(shard_size=5)
@@ -352,7 +354,7 @@ def test_the_command_refuses_before_a_shard_is_published(
     assert "odometer" not in out
 
 
-def test_what_was_no_picture_when_it_was_charged_is_not_released(
+def test_a_file_that_was_unreadable_when_charged_is_not_released(
     light_model: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """A picture that becomes readable after the charge would be released without being paid for."""
@@ -380,7 +382,7 @@ def test_what_was_no_picture_when_it_was_charged_is_not_released(
     charged_once(3)
 
 
-def test_a_run_that_goes_on_is_charged_once(light_model: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> None:
     source = save_table(tmp_path / "s.parquet", 30)
 
     class Stopping(Local):

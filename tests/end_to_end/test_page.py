@@ -266,7 +266,7 @@ def test_boxes_are_hidden_and_python_checks_the_record(page: Page, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("kind", "epsilon"), [("PNG", 4.0), ("PNG", 64.0), ("JPEG", 16.0), ("grey", 32.0)])
-def test_boxes_that_answer_are_checked_by_python(page: Page, tmp_path: Path, kind: str, epsilon: float) -> None:
+def test_python_checks_the_record_of_boxes_with_answers(page: Page, tmp_path: Path, kind: str, epsilon: float) -> None:
     """One box lies at the edge, and two overlap. The answers bring the boxes closer to what they show."""
     original = Image.open(SAMPLES / "cat.png").convert("L" if kind == "grey" else "RGB")
     out = io.BytesIO()
@@ -402,7 +402,7 @@ def test_certificates_of_all_hidden_sizes_are_pythons(page: Page, table: Any) ->
 
 
 @pytest.mark.parametrize("task", ["pixel", "object", "boxes"])
-def test_everything_is_above_the_fold(page: Page, task: str) -> None:
+def test_a_usual_window_shows_everything_without_scrolling(page: Page, task: str) -> None:
     """A window of 1280×900 shows the picture, the controls, the progress and the result."""
     give(page, "small.png", png(96, 96))
     button, parts = "#encode", ("#stage", "#views", "#headline", "#download")
@@ -552,7 +552,7 @@ def test_the_policy_of_the_server_is_the_pages_own() -> None:
     assert HEADERS["Content-Security-Policy"] == f"{found[1]}; frame-ancestors 'none'"
 
 
-def test_a_plain_server_will_do(browser: Browser) -> None:
+def test_the_page_works_on_any_static_server(browser: Browser) -> None:
     """Without the headers, the first visit has one thread; from the second visit on there are all, and the policy."""
     plain = functools.partial(Quiet, directory=str(BUILT))
     with ThreadingHTTPServer(("127.0.0.1", 0), plain) as running:
@@ -598,7 +598,7 @@ def test_a_network_of_another_version_is_refused(context: BrowserContext, origin
     expect(page.locator("#encode")).to_be_disabled()
 
 
-def test_what_comes_while_something_is_under_way_waits(page: Page) -> None:
+def test_a_file_given_during_an_encoding_is_refused(page: Page) -> None:
     """The encoding continues, and its file is of the picture with which it began."""
     give(page, "cat.png", sample("cat.png"))
     page.fill("#hide", "0")  # which takes seconds
@@ -657,7 +657,7 @@ def test_an_image_that_is_too_large_is_checked_and_not_decoded(page: Page, table
     expect(page.locator("#download-png")).to_be_hidden()
 
 
-def test_what_is_no_file_or_several_gets_one_sentence(page: Page) -> None:
+def test_dropping_no_file_or_several_gives_one_sentence(page: Page) -> None:
     for names, words in (([], "is not a file"), (["a.png", "b.png"], "must be one file")):
         page.evaluate(
             """(names) => {
@@ -831,7 +831,7 @@ def test_pictures_of_all_kinds_are_read_as_python_reads_them(page: Page, mode: s
     assert np.abs(found - theirs).max() <= (1 if mode in ("RGBA", "LA") else 0)
 
 
-def test_a_picture_of_one_pixel(page: Page) -> None:
+def test_a_picture_of_one_pixel_is_encoded(page: Page) -> None:
     give(page, "one.png", picture_of("pixel"))
     assert Archive.from_bytes(encode(page)).geometry(0).shape == (1, 1, 3)
 
@@ -844,7 +844,7 @@ def test_a_browser_without_a_camera_says_so(page: Page) -> None:
 # What one pixel's ε means.
 
 
-def test_odds_of_a_pixel_are_those_of_the_file(page: Page, table: Any) -> None:
+def test_the_odds_of_a_pixel_follow_from_the_file(page: Page, table: Any) -> None:
     """The odds stay within e^ε, and the curve is drawn."""
     out = io.BytesIO()
     Image.fromarray(np.repeat(np.array([0, 255], np.uint8), 512).reshape(32, 32)).convert("RGB").save(out, "PNG")
@@ -899,7 +899,7 @@ def test_a_second_file_of_a_picture_adds_up(page: Page, again: bool) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_axe_finds_nothing(browser: Browser, origin: str, scheme: Any, width: int) -> None:
+def test_axe_finds_no_accessibility_problem(browser: Browser, origin: str, scheme: Any, width: int) -> None:
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
     context.set_default_timeout(MINUTES)
     page = context.new_page()
@@ -927,7 +927,7 @@ def test_axe_finds_nothing(browser: Browser, origin: str, scheme: Any, width: in
     context.close()
 
 
-def test_the_keyboard_is_enough(page: Page) -> None:
+def test_the_page_can_be_used_by_keyboard_alone(page: Page) -> None:
     """The keyboard reaches a sample, both sliders, the encoding, the line and the pixel from the top of the page."""
     reached: list[str] = []
 

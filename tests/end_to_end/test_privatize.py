@@ -96,7 +96,7 @@ def options(model: Path, *more: object) -> tuple[object, ...]:
     return ("--model", model, "--epsilon", 8, "--workers", 1, "--shard-size", 16, *more)
 
 
-def test_from_the_command_to_training_data(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_a_folder_becomes_training_data(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
     """Bad pictures are skipped and reported; all others are released once, with their labels and nothing else."""
     target = tmp_path / "out"
     code, out, err = run("privatize", folder, target, *options(model, "--json"))
@@ -183,7 +183,7 @@ def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, m
     assert sizes == [5, 5, 2] * 3
 
 
-def test_decoding_follows_encoding(model: Path, tmp_path: Path) -> None:
+def test_decoded_pictures_are_near_their_sources(model: Path, tmp_path: Path) -> None:
     """At a high SNR each loaded picture is near its source: ids select the randomness, with or without gaps."""
     source = save_table(tmp_path / "s.parquet", 30)
     codec = tiny_codec(model, DIFFC)
@@ -343,7 +343,7 @@ def test_a_release_is_refused_as_a_source(model: Path, tmp_path: Path, run: Comm
         assert not (tmp_path / "again").exists()
 
 
-def test_labels_are_dropped(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
+def test_labels_can_be_left_out(folder: Path, model: Path, tmp_path: Path, run: Command) -> None:
     target = tmp_path / "out"
     code, out, _ = run("privatize", folder, target, *options(model, "--drop-labels"))
     assert code == 3
@@ -384,7 +384,7 @@ def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, 
     assert f"seed         {seed.hex()}, given by the caller" in out
 
 
-def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: Path, run: Command) -> None:
+def test_a_dataset_resumes_only_with_its_own_beacon(model: Path, tmp_path: Path, run: Command) -> None:
     source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
     codec, beacon = tiny_codec(model), Beacon(7, bytes(range(32)))
 
@@ -413,7 +413,7 @@ def test_a_dataset_goes_on_with_its_beacon_and_no_other(model: Path, tmp_path: P
     assert len(err.strip().splitlines()) == 1
 
 
-def test_an_interrupted_run_must_stay_the_same(model: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tmp_path: Path) -> None:
     """Another source, budget, shard size, label choice or seed is refused; the same choices keep the seed."""
     source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
     codec, other = tiny_codec(model), tiny_codec(model, DIFFC)

@@ -156,7 +156,7 @@ def test_a_change_before_a_run_is_resumed_ends_it(
 
 
 @pytest.mark.parametrize("change", [swap, touch, lambda source: (source / "1.bmp").chmod(0o600)])
-def test_restored_files_are_released(
+def test_a_restored_file_is_released(
     change: Change, source: Path, light_model: Path, codec: Codec, meter: Meter | None
 ) -> None:
     """The state of a file shows that it was changed; its content shows that it was restored."""

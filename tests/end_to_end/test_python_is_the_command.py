@@ -138,7 +138,9 @@ def test_a_beacon_is_given_as_in_the_command(files: list[Path], model: Path) -> 
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize(("options", "arguments"), BUDGETS, ids=lambda value: str(value))
-def test_encode(count: int, options: list[Any], arguments: dict[str, Any], sides: Sides) -> None:
+def test_python_encodes_as_the_command_does(
+    count: int, options: list[Any], arguments: dict[str, Any], sides: Sides
+) -> None:
     paths, file = sides.files[-count:], sides.folder / "a.dipp"
     of_command, of_python = sides.folder / "command", sides.folder / "python"
     sides.count_in(of_command)
@@ -209,7 +211,7 @@ def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odo
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_privatize(single: bool, sides: Sides) -> None:
+def test_python_privatizes_as_the_command_does(single: bool, sides: Sides) -> None:
     model, folder = sides.model, sides.folder
     source = folder / "source"
     source.mkdir()
@@ -262,7 +264,7 @@ DECODINGS: list[tuple[list[Any], dict[str, Any]]] = [
 ]
 
 
-def test_decode(sides: Sides) -> None:
+def test_python_decodes_as_the_command_does(sides: Sides) -> None:
     """Both give the same pictures, or the same refusal."""
     file, out = sides.folder / "a.dipp", sides.folder / "out"
     archive = dipp.encode(sides.files, epsilon=4, model=sides.model, odometer=False)
@@ -309,7 +311,7 @@ def of_record(record: Record) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("epsilon", [0, 4])
-def test_redact(epsilon: float, sides: Sides) -> None:
+def test_python_redacts_as_the_command_does(epsilon: float, sides: Sides) -> None:
     source, declared = street(sides.folder)
     picture, target = source / "a.jpg", sides.folder / "out.jpg"
     sides.count_in(sides.folder / "command")
@@ -332,7 +334,7 @@ def test_redact(epsilon: float, sides: Sides) -> None:
     assert check(saved_as, Record.read(beside(saved_as))) == check(target, command)
 
 
-def test_privatize_with_regions(sides: Sides) -> None:
+def test_python_redacts_datasets_as_the_command_does(sides: Sides) -> None:
     source, declared = street(sides.folder)
     command, python = sides.folder / "a", sides.folder / "b"
     sides.count_in(sides.folder / "command")

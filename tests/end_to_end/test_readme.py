@@ -32,7 +32,7 @@ def test_every_link_leads_into_this_tree() -> None:
             assert anchor in {re.sub(r"[^\w\s-]", "", head).lower().replace(" ", "-") for head in heads}, anchor
 
 
-def test_what_it_says_of_installing_works() -> None:
+def test_the_install_commands_work() -> None:
     """`make demo` makes the environment that the next line activates; there, `dipp` and `python` are the project's."""
     (install, *_) = re.findall(r"^```\n(.*?)^```", README, flags=re.S | re.M)
     first, second = (line.partition("#")[0].strip() for line in install.splitlines())
@@ -48,7 +48,7 @@ def test_what_it_says_of_installing_works() -> None:
     assert done.stdout.splitlines() == [f"{sys.prefix}/bin/dipp", f"dipp {__version__}", __version__]
 
 
-def test_it_promises_no_index_and_no_address() -> None:
+def test_the_readme_names_no_package_index_and_no_address() -> None:
     """The name on a package index belongs to another project, and no address of a repository is known."""
     start = (ROOT / "docs/index.md").read_text(encoding="utf-8").replace("\n", " ")
     assert "No package index has dipp; `pip install dipp` installs somebody else's package." in start
@@ -60,7 +60,7 @@ def test_it_promises_no_index_and_no_address() -> None:
     assert cited["references"][0]["title"] in README.replace("\n", " ")
 
 
-def test_what_an_epsilon_buys_is_what_was_measured() -> None:
+def test_the_table_of_epsilons_states_measured_figures() -> None:
     """The values in brackets are of the best denoised rivals, by PSNR and by accuracy."""
     rows = json.loads((ROOT / "experiments/cifar10/results/results.json").read_text())["releases"]
     form = r"^\| ([\d.]+) \| ([\d.]+) % \| \d+ % \| ([\d.]+) \(([\d.]+)\) \| (\d+) % \((\d+) %\) \|$"

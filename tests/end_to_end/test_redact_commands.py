@@ -108,7 +108,7 @@ def test_names_that_match_no_picture_are_warned_of_with_allow_none(run: Command)
     assert (code, err) == (0, "")  # every picture has its entry, so the other one belongs to another picture
 
 
-def test_frames_of_a_track(run: Command, street: Path) -> None:
+def test_gaps_in_a_track_are_refused_or_covered(run: Command, street: Path) -> None:
     for number in range(3):
         (street / f"{number}.png").write_bytes(saved(scene(number), "PNG"))
     frames = [f"{number}.png" for number in range(3)]
@@ -178,7 +178,7 @@ def test_pictures_that_would_get_one_name_are_refused(run: Command) -> None:
 
 
 @pytest.mark.usefixtures("street")
-def test_a_turned_picture_needs_a_word(run: Command) -> None:
+def test_a_turned_picture_needs_the_option_boxes(run: Command) -> None:
     tags = Image.Exif()
     tags[0x0112] = 6
     Path("street.jpg").write_bytes(saved(scene(), "JPEG", exif=tags))

@@ -73,7 +73,7 @@ def test_a_subject_pays_for_all_its_pictures(model: Path, tmp_path: Path) -> Non
     assert facts["images"] == 8
 
 
-def test_the_first_pictures_of_each_subject(model: Path, tmp_path: Path) -> None:
+def test_a_limit_keeps_the_first_pictures_of_each_subject(model: Path, tmp_path: Path) -> None:
     """The first ones in the order of the source; other pictures are neither read nor released."""
     table = save(tmp_path / "a.parquet")
     facts = released(table, tmp_path / "out", model, subject="patient", most_per_subject=1)
@@ -101,12 +101,12 @@ def test_positions_are_numbered_anew(tmp_path: Path) -> None:
     assert len({one.fingerprint for one in (found, *others)}) == 3
 
 
-def test_no_pixel_is_read_to_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subjects_are_chosen_without_reading_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dipp.data.tables.Tables.read", lambda *_: pytest.fail("a picture was read"))
     assert len(by_subject(save(tmp_path / "a.parquet"), tmp_path, 1)) == 3
 
 
-def test_labels_are_the_column_of_a_folder(tmp_path: Path) -> None:
+def test_sub_folders_name_the_subjects_of_a_folder(tmp_path: Path) -> None:
     """Sub-folders are the subjects, for sources that are no table."""
     folder = save_folder(tmp_path / "pictures", 9, ("ann", "bob", "cleo"))
     found = by_subject(folder, tmp_path, 2, "label")
@@ -133,7 +133,7 @@ def test_numbers_and_text_are_different_subjects(tmp_path: Path) -> None:
     assert by_subject(save(tmp_path / "a.parquet", (1, 2, 1)), tmp_path).subjects == 2
 
 
-def test_choices(model: Path, tmp_path: Path) -> None:
+def test_invalid_choices_about_subjects_are_refused(model: Path, tmp_path: Path) -> None:
     with refused("most-per-subject", "--subject"):
         Choices(most_per_subject=2)
     with refused("most-per-subject", "1"):
@@ -169,7 +169,9 @@ def test_an_interrupted_run_keeps_its_subjects(model: Path, tmp_path: Path, monk
         {"worst": None},
     ],
 )
-def test_a_price_that_the_shards_contradict(change: dict[str, Any], model: Path, tmp_path: Path) -> None:
+def test_a_stated_price_that_contradicts_the_shards_is_refused(
+    change: dict[str, Any], model: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "out"
     facts = released(save(tmp_path / "a.parquet"), folder, model, subject="patient")
     stated = json.loads((folder / "manifest.json").read_text())
@@ -180,7 +182,7 @@ def test_a_price_that_the_shards_contradict(change: dict[str, Any], model: Path,
         manifest.verify(folder)
 
 
-def test_reports_and_papers_say_it(model: Path, tmp_path: Path, run: Command) -> None:
+def test_reports_and_papers_state_the_price_of_a_subject(model: Path, tmp_path: Path, run: Command) -> None:
     folder = tmp_path / "out"
     facts = released(save(tmp_path / "a.parquet"), folder, model, subject="patient", most_per_subject=3)
     told = subjects.words(facts["subjects"])

@@ -91,7 +91,7 @@ def stated(archive: Archive) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_comments_state_is_so(name: str) -> None:
+def test_comments_in_examples_state_true_facts(name: str) -> None:
     """Every comment with a number states facts, such as `period 6` or `gains 0.5, 0.25; steps 2`."""
     _, archive, _ = example(name)
     facts, compared = stated(archive), 0
@@ -112,7 +112,7 @@ def test_what_comments_state_is_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_an_example_says_of_itself_is_so(name: str) -> None:
+def test_each_example_is_what_it_says(name: str) -> None:
     data, archive, found = example(name)
     epsilon, rho, integers = format_reader.certificate(found)
     assert (epsilon, rho) == (archive.certificate.epsilon, archive.certificate.rho)
@@ -158,7 +158,7 @@ def pixels_of(found: format_reader.Archive) -> int:
     return int(height * width)
 
 
-def test_check_values() -> None:
+def test_the_check_values_of_the_page_are_computed() -> None:
     section = TEXT.split("### Check values")[1].split("\n### ")[0]
     seed = bytes(range(16))
     source, other = randomness.stream(seed, 3, 7, "candidates"), format_draws.stream(seed, "candidates", 3, 7)

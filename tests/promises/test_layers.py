@@ -92,7 +92,7 @@ def test_no_module_imports_what_only_a_checkout_has() -> None:
         assert not folders & {name.split(".")[0] for name in imports(path.read_text(), place(path)[1])}, path
 
 
-def test_the_front_door_opens_rooms_only_when_asked() -> None:
+def test_importing_dipp_imports_no_room() -> None:
     """`import dipp` imports no room: its names are for the type checker, or loaded when first used."""
     code = (PACKAGE / "__init__.py").read_text()
     assert taken(code, "dipp") == set(FACADE.values())
@@ -100,14 +100,14 @@ def test_the_front_door_opens_rooms_only_when_asked() -> None:
     assert taken("\n".join(lines), "dipp") == set()
 
 
-def test_no_room_is_missing() -> None:
+def test_every_room_is_in_the_map() -> None:
     found = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     found |= {path.stem for path in PACKAGE.glob("*.py")}
     assert found == {*ROOMS, "errors", "files", "compiling", "__init__"}
     assert set(FACADE.values()) <= {*ROOMS, "errors"}
 
 
-def test_the_map_says_what_rooms_import() -> None:
+def test_the_map_states_the_imports_of_each_room() -> None:
     rows = [line.split(" | ") for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if line.startswith("| `")]
     said = {row[0].strip("|` ").removesuffix("/").removesuffix(".py"): row[-1].strip("| ") for row in rows}
     for room in ROOMS[:-1]:  # the command line imports what its commands need
@@ -149,7 +149,7 @@ def test_rooms_list_their_modules() -> None:
         ("from . import ledger\nfrom .ledger import Ledger\nimport numpy as dipp", set()),
     ],
 )
-def test_the_check_sees_what_is_forbidden(code: str, found: set[str]) -> None:
+def test_the_check_finds_forbidden_imports(code: str, found: set[str]) -> None:
     """The forbidden imports are added to a module of `privacy`, as an example."""
     assert forbidden(code, "dipp.privacy") == found
 
@@ -183,7 +183,7 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 
 
-def test_what_certificates_rest_on_needs_no_framework() -> None:
+def test_modules_under_certificates_need_no_framework() -> None:
     modules = light_modules()
     assert len(modules) > 30
     assert run(LIGHT, json.dumps(modules)) == []

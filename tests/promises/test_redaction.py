@@ -74,7 +74,7 @@ def test_the_same_for_every_chroma_sampling(fill: str, across: int, down: int) -
 
 
 @pytest.mark.parametrize("fill", FILLS)
-def test_the_same_for_grey_jpegs(fill: str) -> None:
+def test_grey_jpegs_that_differ_in_a_box_become_the_same_bytes(fill: str) -> None:
     files = [saved(np.asarray(Image.fromarray(pixels).convert("L")), "JPEG", optimize=True) for pixels in pair()]
     require_same(files, fill)
 
@@ -190,7 +190,7 @@ def bright(source: Any, mask: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.usefixtures("tainted")
-def test_the_check_sees_a_look(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_finds_a_read_of_hidden_pixels(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for one in (sources.JpegSource, sources.RasterSource):
         monkeypatch.setattr(one, "cells", bright)
     with pytest.raises(LeakError):

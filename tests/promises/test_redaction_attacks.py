@@ -81,7 +81,7 @@ def save(pixels: Pixels, kind: str) -> bytes:
 @pytest.mark.parametrize("fill", ["paint", "grey", "black"])
 @pytest.mark.parametrize("name", SMALLEST)
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_the_smallest_type_that_holds_every_pixel(kind: str, name: str, fill: str) -> None:
+def test_the_pixel_type_of_a_file_does_not_show(kind: str, name: str, fill: str) -> None:
     """Programs that shrink files choose grey, palette, alpha and depth by all pixels, also those in the box."""
     files = SMALLEST[name](kind)
     made = require_same(*files, fill=fill)
@@ -106,7 +106,7 @@ def test_webp_drops_alpha_where_nothing_is_clear() -> None:
 
 
 @pytest.mark.parametrize("method", [4, 6])
-def test_colours_of_webp_that_cannot_be_seen(method: int) -> None:
+def test_colours_of_transparent_webp_pixels_do_not_show(method: int) -> None:
     """Encoders choose colours of wholly transparent pixels by the pixels around them, which may be hidden ones."""
     rows, columns = np.indices(scene().shape[:2])
     clear = np.where((rows + columns) % 40 < 25, 255, 0).astype(np.uint8)
@@ -153,7 +153,7 @@ def dressed(content: bytes, pixels: Pixels) -> bytes:
     return content[:2] + b"".join(parts) + content[2:] + small.getvalue() + b"ftypmp42" + pixels.tobytes()[::997]
 
 
-def test_what_cameras_add_to_a_jpeg() -> None:
+def test_what_cameras_add_to_a_jpeg_does_not_show() -> None:
     files = [dressed(saved(pixels, "JPEG", quality=90), pixels) for pixels in pair()]
     regions = {"regions": [BOX], "boxes": "raw", "device": "cpu", "odometer": False}
     made = [dipp.redact(content, **regions) for content in files]  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def test_what_cameras_add_to_a_jpeg() -> None:
 
 @pytest.mark.parametrize("options", [{"restart_marker_blocks": 3}, {"restart_marker_rows": 1}])
 @pytest.mark.parametrize("progressive", [False, True])
-def test_restart_intervals(options: dict[str, Any], progressive: bool) -> None:
+def test_restart_intervals_do_not_show(options: dict[str, Any], progressive: bool) -> None:
     files = [saved(pixels, "JPEG", quality=85, progressive=progressive, **options) for pixels in pair()]
     made = require_same(*files)
     assert made.content == redacted(saved(pair()[0], "JPEG", quality=85)).content
@@ -196,14 +196,14 @@ def chunks(content: bytes, pixels: Pixels) -> bytes:
     return content[:33] + made + content[33:] + digest
 
 
-def test_what_programs_add_to_a_png() -> None:
+def test_what_programs_add_to_a_png_does_not_show() -> None:
     files = [chunks(saved(pixels, "PNG"), pixels) for pixels in pair()]
     regions = {"regions": [BOX], "boxes": "raw", "device": "cpu", "odometer": False}
     made = [dipp.redact(content, **regions) for content in files]  # type: ignore[arg-type]
     assert len({(one.content, one.record.to_json()) for one in made}) == 1
 
 
-def test_how_a_tiff_is_laid_out() -> None:
+def test_the_layout_of_a_tiff_does_not_show() -> None:
     """Compression, tags and a preview on a second page do not show in the redacted TIFF."""
     files = []
     for number, pixels in enumerate(pair()):
@@ -224,7 +224,7 @@ def test_how_a_tiff_is_laid_out() -> None:
     assert b"SECRET" not in made.content
 
 
-def test_a_region_that_covers_everything() -> None:
+def test_a_region_over_everything_leaves_only_the_size() -> None:
     """If a region covers everything, only the size of the picture is left."""
     everything = [(0, 0, 131, 83)]
     files = [save(scene(), "PNG"), save(opaque(NOISE), "PNG"), save(NOISE * np.uint16(251), "PNG"), save(FEW, "PNG")]

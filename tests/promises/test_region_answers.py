@@ -77,7 +77,7 @@ def test_the_surroundings_are_those_of_epsilon_0(kind: str, tmp_path: Path) -> N
     np.testing.assert_array_equal(picture[~cells], levels[1][~cells])
 
 
-def test_records_that_contradict_themselves(tmp_path: Path) -> None:
+def test_records_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     made = redacted(file_of(pair()[0], "PNG"))
     path = tmp_path / "a.png"
     facts = json.loads(made.save(path).read_text())
@@ -119,7 +119,7 @@ def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest
     assert Private.opened == {"nearest": 1}
 
 
-def test_it_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside ε is infinite, the region pays its ε, and a second redaction adds up, even if its encoder fails."""
     meter, content = Meter(folder=tmp_path), file_of(pair()[0], "PNG")
     redacted(content, odometer=meter)

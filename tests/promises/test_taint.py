@@ -268,12 +268,12 @@ TABLE = np.arange(256).view(Table)
         lambda x: np.copyto(np.zeros(5), x),
     ],
 )
-def test_looking_raises(look: Callable[[Any], object]) -> None:
+def test_looking_at_a_private_array_raises(look: Callable[[Any], object]) -> None:
     with pytest.raises(LeakError):
         look(Private(np.arange(5, dtype=np.uint8)))
 
 
-def test_computing_does_not() -> None:
+def test_computing_with_a_private_array_does_not_raise() -> None:
     x = Private(np.arange(6, dtype=np.uint8))
     for y in (x + 1, 2 - x, np.square(x), x[2:], np.stack([x, x]).reshape(3, 4), x.astype(np.int64), np.cumsum(x)):
         assert isinstance(y, Private)

@@ -92,7 +92,7 @@ class Sech(LocationChannel):
         return np.asarray(half + np.log1p(np.exp(-2 * half)) - math.log(2), np.float64)
 
 
-def test_a_channel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_registered_channel_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     denoiser, images = tiny_denoiser(), list(pictures(2))
     codec = Codec(denoiser, make_plan(Coding(Sech(), Flat()), denoiser.schedule))
     with refused("channel", "format"):
@@ -173,7 +173,7 @@ def test_a_mask_that_a_ledger_cannot_name_has_no_certificate(monkeypatch: pytest
         Certificate.of(plan, of_pixels(65))
 
 
-def test_a_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_registered_code_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(codes.CODES, Eager.name, Eager)
     code: Code = codes.CODES["eager"]()
     denoiser, images = tiny_denoiser(), list(pictures(3))
@@ -252,7 +252,7 @@ def test_what_is_not_registered_is_not_read(bands: None, monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("bands")
-def test_what_a_vector_code_conveys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_code_of_vectors_conveys_the_nearest_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """With private integers of 0, each band gets its nearest word, so a light band comes out lighter."""
     codec, image = Codec(tiny_denoiser(), band_plan()), np.zeros((8, 8, 3), np.uint8)
     image[4:] = 255
@@ -305,7 +305,7 @@ def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("bands")
-def test_units_and_codes_that_do_not_fit() -> None:
+def test_units_and_codes_that_do_not_fit_are_refused() -> None:
     step = SensingStep(1.0, 0.5, 2.0**-4, 1, 2)
     with refused("unit", "band"):
         Plan(Coding(Sign(period=1), Flat()), (step,), unit=Band(4))
@@ -340,7 +340,7 @@ def save_table_of(denoiser: Denoiser, folder: Path) -> None:
 TOY = SteppedPreset("toy", "Laplace, flat code.", Coding(Laplace(), Flat()), Sizes(10, 3.0), chains="toy")
 
 
-def test_a_preset(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, run: Command) -> None:
+def test_a_registered_preset_plans(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path, run: Command) -> None:
     with refused("preset", "sharp"):
         Codec.from_pretrained(model, epsilon=8, preset="toy")
     monkeypatch.setitem(presets.PRESETS, TOY.name, TOY)
@@ -392,7 +392,7 @@ def shrinking(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_denoiser(monkeypatch: pytest.MonkeyPatch, shrinking: Path, tmp_path: Path) -> None:
+def test_a_registered_denoiser_is_loaded(monkeypatch: pytest.MonkeyPatch, shrinking: Path, tmp_path: Path) -> None:
     with refused("model", "Shrinking"):
         models.load(shrinking)
     monkeypatch.setitem(models.ARCHITECTURES, "Shrinking", load_shrinking)
@@ -450,7 +450,7 @@ def strip_file(place: str, _: Columns, scratch: Path) -> Strips | None:  # noqa:
         return Strips(path.resolve(), image.height // 8, fingerprint([path]))
 
 
-def test_a_format_of_datasets(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path) -> None:
+def test_a_registered_format_of_datasets_is_read(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path) -> None:
     place = tmp_path / "private.strip"
     Image.fromarray(pixels(12).reshape(-1, 8, 3)).save(place, format="PNG")
     with refused("src", "private.strip"):

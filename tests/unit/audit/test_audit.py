@@ -298,7 +298,7 @@ def test_an_audit_of_the_real_encoder_passes(subject: Subject, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("successes", "runs"), [(0, 100), (3, 100), (50, 100), (99, 100), (100, 100), (7, 20_000)])
-def test_clopper_pearson(successes: int, runs: int) -> None:
+def test_bounds_of_clopper_and_pearson_have_their_error(successes: int, runs: int) -> None:
     """At each bound, a count at least as extreme as the given one has exactly the probability `error`."""
     low, high = blackbox.clopper_pearson(successes, runs, 1e-4)
     assert 0 <= low <= successes / runs <= high <= 1

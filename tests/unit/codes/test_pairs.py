@@ -495,7 +495,7 @@ def test_the_largest_tilt_is_possible() -> None:
     assert law(arithmetic.limit, arithmetic.fraction_bits).loss(arithmetic.sensitivity) <= charged.epsilon < 40.2
 
 
-def test_alpha_is_one() -> None:
+def test_pairs_have_alpha_one() -> None:
     assert Pairs().score_alpha == 1
     assert Pairs.at(Fraction(1)) == Pairs()
     with refused("alpha", "pairs"):

@@ -90,7 +90,7 @@ def test_a_unit_is_read_back_from_bytes_and_json(unit: Unit) -> None:
     assert unit.to_dict()["kind"] == unit.kind
 
 
-def test_the_unit_pixel() -> None:
+def test_a_pixel_is_a_unit_of_one_pixel() -> None:
     geometry = Geometry(2, 3, 2)
     assert Pixel().ids(geometry).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert (Pixel().met(4, 2), Pixel().met(4, 2, geometry)) == (8, 6)
@@ -119,7 +119,7 @@ def test_some_window_meets_as_many_cells_as_met_returns(side: int, width: int, h
     assert Cells(side).met(width, height) == (-(-(width - 1) // side) + 1) * (-(-(height - 1) // side) + 1)
 
 
-def test_the_unit_cell() -> None:
+def test_a_cell_is_a_unit_of_square_pixels() -> None:
     geometry = Geometry(3, 5, 1)
     assert Cells(2).ids(geometry).reshape(3, 5).tolist() == [[0, 0, 1, 1, 2], [0, 0, 1, 1, 2], [3, 3, 4, 4, 5]]
     assert (Cells(16).met(1, 1), Cells(16).met(16, 16), Cells(16).met(60, 80)) == (1, 4, 30)
@@ -141,7 +141,7 @@ def test_impossible_sides_of_cells_are_refused(side: Any) -> None:
         units.from_dict({"kind": "cell", "side": side})
 
 
-def test_the_unit_picture() -> None:
+def test_a_picture_is_one_unit() -> None:
     assert Picture().ids(Geometry(2, 2, 1)).tolist() == [0, 0, 0, 0]
     assert (Picture().met(1, 1), Picture().met(900, 900, Geometry(8, 8, 3))) == (1, 1)
     assert Picture().to_dict() == {"kind": "picture"}

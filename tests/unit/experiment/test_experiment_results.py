@@ -96,7 +96,7 @@ def test_the_bound_of_a_probe_is_rounded_up() -> None:
     assert tables.of_probes([probed]).endswith("| 1 | pixel | 1 | 73.1 % | 73.1 % | 73.2 % | pairs | 64 |\n")
 
 
-def test_the_factor_of_two_is_of_payloads_along_own_and_along_the_same_steps() -> None:
+def test_the_factor_of_two_compares_payloads_of_equal_and_of_own_steps() -> None:
     along = row("diffc", 0.5, 0.0, plotted=False, same_steps=True)
     (claim,) = report.claims([row("paper", 1.0, 0.5), row("diffc", 0.25, 0.5), along])
     assert (claim["paper_over_diffc_bits"], claim["paper_over_diffc_bits_same_steps"]) == (4, 2)

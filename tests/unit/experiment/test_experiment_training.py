@@ -124,7 +124,7 @@ def test_the_config_has_every_rival_at_every_epsilon() -> None:
     assert set(first) == best | {("sharp-4", "sampled"), ("noise-16", "denoised"), ("clean", "clean")}
 
 
-def test_a_tenth_of_the_bits_is_one_of_what_noise_on_one_channel_takes_on_disk() -> None:
+def test_the_low_rate_is_a_tenth_of_the_bits_of_noise_on_one_channel() -> None:
     """A rate limits the payload; each picture has 16 more bits of checksum and shares the header."""
     config, results = Config.load(CONFIG), json.loads((CONFIG.parent / "results" / "results.json").read_text())
     bits = {row["name"]: row.get("file_bpp") for row in results["releases"]}
@@ -419,7 +419,7 @@ def test_a_wave_that_was_stopped_goes_on_to_the_bit() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("double_precision")
-def test_classifiers_go_on_in_other_company_but_only_at_one_epoch() -> None:
+def test_classifiers_resume_in_another_wave_if_their_epochs_agree() -> None:
     """A state belongs to a classifier: begun in a wave of two, it ends alone as it would have ended there."""
     whole, begun = run(wave("ac")), wave("ac")
     begun.run_epoch()
@@ -464,7 +464,7 @@ def test_a_step_is_that_of_plain_sgd_with_decay_momentum_and_clipped_gradients()
 
 
 @pytest.mark.slow
-def test_a_wave_learns() -> None:
+def test_a_wave_of_classifiers_learns() -> None:
     """The label of a picture is its brightness; after six epochs most of the other half are recognised."""
     kinds = np.arange(128) % 2
     shown = (pictures(128) // 4 + 150 * kinds[:, None, None, None]).astype(np.uint8)
@@ -479,7 +479,7 @@ def test_sets_that_do_not_fit_are_refused() -> None:
         Wave([Task("x", pictures(16), 0, clip=True)], labels(18), 8, SHORT, "cpu")
 
 
-def test_psnr_of_a_known_error() -> None:
+def test_psnr_follows_from_a_known_error() -> None:
     clean = np.full((2, 8, 8, 3), 100, np.uint8)
     assert metrics.psnr(clean + np.uint8(10), clean) == pytest.approx(20 * math.log10(25.5))
     assert metrics.psnr(clean, clean) == math.inf

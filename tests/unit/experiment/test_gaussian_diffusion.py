@@ -32,7 +32,7 @@ def exact_delta(mu: float, epsilon: float) -> Any:
 
 @bounded
 @given(snr=st.floats(1e-5, 30), channels=st.sampled_from([1, 3]), epsilon=st.floats(0, 300))
-def test_delta_is_the_formula(snr: float, channels: int, epsilon: float) -> None:
+def test_delta_follows_the_formula(snr: float, channels: int, epsilon: float) -> None:
     diffusion = GaussianDiffusion(snr, channels)
     expected = float(exact_delta(2 * math.sqrt(channels * snr), epsilon))
     assert diffusion.delta(epsilon) == pytest.approx(expected, rel=1e-7, abs=1e-300)
@@ -40,7 +40,7 @@ def test_delta_is_the_formula(snr: float, channels: int, epsilon: float) -> None
 
 @bounded
 @given(snr=st.floats(1e-4, 10), log_delta=st.floats(-40, -1))
-def test_epsilon_is_the_inverse(snr: float, log_delta: float) -> None:
+def test_epsilon_is_the_inverse_of_delta(snr: float, log_delta: float) -> None:
     diffusion, delta = GaussianDiffusion(snr), math.exp(log_delta)
     epsilon = diffusion.epsilon(delta)
     assert diffusion.delta(epsilon) <= delta
@@ -83,7 +83,7 @@ def test_a_schedule_counts_by_where_it_ends() -> None:
     assert coarse.epsilon(1e-6) < 0.99 * conversions.epsilon_of_zcdp(3.0, 1e-6)
 
 
-def test_codes_against_their_states() -> None:
+def test_codes_cost_as_much_rho_as_stated_beside_gaussian_states() -> None:
     """The paper's code pays ρ = 144·SNR where Gaussian states pay 6·SNR; the sign channel pays 6·SNR as well."""
     steps = tuple(Step(9 - i, 8 - i, 2.0**-9, 1024, 8, 64) for i in range(4))
     gaussian = GaussianDiffusion.of_steps(step.snr_gain for step in steps)

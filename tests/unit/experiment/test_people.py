@@ -62,7 +62,7 @@ def test_a_restorer_comes_nearer_to_what_was_clean(people: Pixels) -> None:
     assert errors[0] < errors[1] / 2
 
 
-def test_who_knows_the_typeface_reads_a_clean_line() -> None:
+def test_a_reader_who_knows_the_typeface_reads_a_clean_line() -> None:
     drawn = line("AB23", 12)
     assert matched(drawn, drawn.pixels) == "AB23"
 
@@ -80,7 +80,7 @@ def test_dp_pix_tells_of_a_cell_what_its_epsilon_allows_and_no_more(coloured: bo
         assert abs(first - second) == pytest.approx(8, rel=1e-3), "the largest change costs the whole ε"
 
 
-def test_glasses_are_told_by_what_others_wear() -> None:
+def test_glasses_are_recognised_from_pictures_of_other_people() -> None:
     rng, who = np.random.default_rng(0), np.repeat(np.arange(20), 3)
     worn = who % 3 == 0
     shown = rng.normal(size=(60, 30)) + 3 * worn[:, None]

@@ -85,7 +85,7 @@ def test_a_rival_is_taken_where_it_has_fewer_bits(budget: Budget | None, denoise
         assert all(budget.allows(Certificate.of(point.plan, of_pixels(1024))) for point in points)
 
 
-def test_a_rival_plans_for_the_same_images(denoiser: Denoiser, table: ErrorTable) -> None:
+def test_the_rival_plans_for_the_same_images(denoiser: Denoiser, table: ErrorTable) -> None:
     own, rival = planners(denoiser, table)
     with refused("rival"):
         rivalled(own, replace(rival, geometry=of_pixels(64)))

@@ -505,7 +505,7 @@ def test_bad_flows_are_refused(config: dict[str, Any], said: str) -> None:
 @pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # PyTorch, of FLUX in bf16
 @pytest.mark.gpu
 @EVERY
-def test_on_a_gpu(folders: dict[str, Path], name: str) -> None:
+def test_latent_models_compute_the_same_on_a_gpu(folders: dict[str, Path], name: str) -> None:
     here, there = load(folders[name]), load(folders[name], device="cuda")
     assert here.identity == there.identity
     state = torch.randn(2, here.channels, 8, 6)

@@ -63,7 +63,7 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_attributes(small: PhotoDenoiser) -> None:
+def test_a_loaded_denoiser_has_its_attributes(small: PhotoDenoiser) -> None:
     assert (small.channels, small.sample_size) == (3, (32, 32))
     assert len(small.schedule) == 1000
     assert len(bytes.fromhex(small.identity)) == 32
@@ -129,7 +129,7 @@ def test_large_pictures_in_tiles_equal_the_whole_picture(small: PhotoDenoiser, m
     assert max(heights) < photonet.TILE
 
 
-def test_other_sizes_and_dtypes(small: PhotoDenoiser) -> None:
+def test_other_sizes_and_dtypes_are_predicted(small: PhotoDenoiser) -> None:
     assert small.predict(Evidence(noisy(2, 5, 1), 1.0)).shape == (2, 3, 5, 1)
     torch.testing.assert_close(small.predict(Evidence(noisy(1).double(), 1.0)), small.predict(Evidence(noisy(1), 1.0)))
 

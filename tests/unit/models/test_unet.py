@@ -87,7 +87,7 @@ def noisy(count: int, size: int = 16) -> torch.Tensor:
     return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(count))
 
 
-def test_attributes(tiny: UNetDenoiser) -> None:
+def test_a_loaded_denoiser_has_its_attributes(tiny: UNetDenoiser) -> None:
     assert (tiny.channels, tiny.sample_size, tiny.multiple) == (3, (16, 16), 2)
     assert len(tiny.schedule) == 1000
     assert tiny.schedule.prediction == "epsilon"
@@ -132,7 +132,7 @@ def test_images_do_not_depend_on_their_batch(tiny: UNetDenoiser, monkeypatch: py
     assert sizes[3:] == [1] * 7
 
 
-def test_other_sizes_and_dtypes(tiny: UNetDenoiser) -> None:
+def test_other_sizes_and_dtypes_are_predicted(tiny: UNetDenoiser) -> None:
     assert tiny.x0(noisy(2, 24), 10).shape == (2, 3, 24, 24)
     assert tiny.x0(noisy(1)[..., :7], 10).shape == (1, 3, 16, 7)
     torch.testing.assert_close(tiny.x0(noisy(1).double(), 10), tiny.x0(noisy(1), 10))

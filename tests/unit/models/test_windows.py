@@ -43,7 +43,7 @@ def test_predictions_that_agree_in_all_windows_are_kept(height: int, width: int,
     torch.testing.assert_close(windows.blend(lambda part: 2 * part, x, (8, 8)), 2 * x)
 
 
-def test_no_seam_shows() -> None:
+def test_windows_join_without_a_seam() -> None:
     """Windows whose predictions differ by 1 fade into each other: neighbouring pixels differ by a fraction of 1."""
     calls: list[int] = []
 

@@ -71,6 +71,6 @@ def test_only_large_pictures_give_a_little_up_for_fewer_calls() -> None:
     assert calls[1] <= 12
 
 
-def test_the_default_rate() -> None:
+def test_the_default_rate_follows_from_the_size() -> None:
     assert default_bpp(1) == default_bpp(1 << 20) == 1
     assert default_bpp(1 << 24) == 0.5

@@ -71,7 +71,7 @@ def test_a_budget_measures_the_object(band: Certificate) -> None:
     assert Budget(2.0, 1e-3, hidden=(5, 8)).measure(band) == band.for_units(3).approximate(1e-3)
 
 
-def test_budgets_in_words() -> None:
+def test_budgets_are_described_in_words() -> None:
     assert str(Budget(4)) == "ε = 4 per pixel"
     assert str(Budget(4, unit=Cells(16))) == "ε = 4 per 16×16 cell"
     assert str(Budget(4, 1e-6, unit=Picture())) == "ε = 4, δ = 1e-06 per picture"

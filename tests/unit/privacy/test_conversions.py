@@ -106,7 +106,7 @@ def test_bounded_range_gives_its_zcdp(epsilon: float) -> None:
         assert max(ratios) > 0.98
 
 
-def test_groups_of_pixels() -> None:
+def test_prices_of_groups_of_pixels_are_those_of_their_laws() -> None:
     assert conversions.group_epsilon(0.5, 3) == pytest.approx(1.5, rel=1e-11)
     assert conversions.group_zcdp(0.5, 3) == pytest.approx(4.5, rel=1e-11)
     # All in one chunk, three pixels move a score three times as far.

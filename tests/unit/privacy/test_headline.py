@@ -91,7 +91,7 @@ def test_json_keeps_the_object() -> None:
     )
 
 
-def test_groups_and_compositions() -> None:
+def test_only_a_composition_of_equal_objects_keeps_the_object() -> None:
     claim = certificate(Cells(4), (6, 8))
     assert claim.for_units(3).hidden is None
     assert claim.compose(claim).hidden == (6, 8)

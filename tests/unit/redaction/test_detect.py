@@ -95,7 +95,7 @@ def test_what_the_command_writes_is_read_again(tmp_path: Path, run: Command) -> 
     assert "1 region hidden (1 face)" in out
 
 
-def test_a_detector_of_your_own(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_detector_of_a_user_can_be_named(tmp_path: Path, run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "def corner(pixels):\n    yield 'corner', 0, 0, pixels.shape[1] / 2, 9\n"
         "def wrong(pixels):\n    yield 'corner'\n"

@@ -145,7 +145,7 @@ def test_all_formats_hide_the_same_pixels(name: str, tmp_path: Path) -> None:
         assert found.size == (60, 40)
 
 
-def test_cvat_for_images(tmp_path: Path) -> None:
+def test_cvat_for_images_is_read(tmp_path: Path) -> None:
     found = load(write(tmp_path, "r.xml", CVAT)).of(Path("a.jpg"))
     assert found is not None
     box, polygon, ellipse, mask, turned = found.regions
@@ -157,7 +157,7 @@ def test_cvat_for_images(tmp_path: Path) -> None:
     assert turned.outline.bounds() == pytest.approx((10, 5, 20, 25))
 
 
-def test_cvat_for_videos(tmp_path: Path) -> None:
+def test_cvat_for_videos_is_read(tmp_path: Path) -> None:
     track = "".join(
         f'<box frame="{frame}" outside="{outside}" xtl="{frame}" ytl="0" xbr="9" ybr="9"/>'
         for frame, outside in ((0, 0), (1, 0), (2, 1))
@@ -244,7 +244,7 @@ def test_a_yolo_polygon_on_an_edge_is_no_pose(tmp_path: Path) -> None:
     assert [type(region.outline) for region in found.regions] == [Polygon]
 
 
-def test_ids_and_kinds(tmp_path: Path) -> None:
+def test_ids_and_kinds_are_read(tmp_path: Path) -> None:
     content = own_file({"kind": "face", "id": "anna", "box": [5, 10, 20, 10]}, {"box": [0, 0, 3, 3]}, boxes="oriented")
     found = load(write(tmp_path, "r.json", content)).of(Path("a.jpg"))
     assert found is not None
@@ -481,7 +481,7 @@ def test_cells_of_a_column_mean_the_same(name: str) -> None:
         (b"GIF89a", ("objects of row 3",)),
     ],
 )
-def test_malformed_cells(cell: Any, line: tuple[str, ...]) -> None:
+def test_malformed_cells_are_refused(cell: Any, line: tuple[str, ...]) -> None:
     with refused(*line):
         column.of("objects of row 3", cell, None, ())
 

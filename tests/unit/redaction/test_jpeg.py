@@ -58,7 +58,7 @@ def test_components_that_are_red_green_and_blue() -> None:
     np.testing.assert_array_equal(opened(coefficients.write(picture)), opened(content))
 
 
-def test_wide_quantisation_tables() -> None:
+def test_wide_quantisation_tables_are_read() -> None:
     picture = coefficients.read(saved(scene(), "JPEG", quality=90))
     wide = [
         coefficients.Component(one.across, one.down, one.quantisation * 40, one.blocks // 40)

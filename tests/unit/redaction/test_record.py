@@ -45,7 +45,7 @@ def test_a_record_has_every_edge_exactly(tmp_path: Path) -> None:
     assert check(path, Record.read(beside(path)), "cpu").repainted == "same bytes"
 
 
-def test_what_a_record_says(tmp_path: Path) -> None:
+def test_a_record_states_what_was_done(tmp_path: Path) -> None:
     path = tmp_path / "out.jpg"
     regions = [
         Region(Box(5, 5, 20, 20), "face", "anna"),

@@ -103,7 +103,7 @@ def test_a_turned_mask_lies_where_a_viewer_shows_it(orientation: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "found"), [("8", Margin(8.0)), ("12.5%", Margin(0.0, 0.125)), (3, Margin(3.0))])
-def test_margins(text: str | float, found: Margin) -> None:
+def test_margins_are_parsed(text: str | float, found: Margin) -> None:
     assert Margin.parse(text) == found
 
 
@@ -140,7 +140,7 @@ def test_recorded_sizes_decide() -> None:
         declared(Box(0, 0, 2, 3), size=(20, 30)).placed((30, 20), 6, False)
 
 
-def test_what_is_said_decides() -> None:
+def test_the_option_boxes_decides_without_a_recorded_size() -> None:
     assert declared(Box(0, 0, 2, 3)).placed((30, 20), 6, True).turned == 6
     assert declared(Box(0, 0, 2, 3)).placed((30, 20), 6, False).turned == 1
     assert declared(Box(0, 0, 2, 3)).placed((30, 20), 1, None).turned == 1

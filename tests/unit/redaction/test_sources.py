@@ -61,7 +61,7 @@ def test_png_is_read_as_pillow_reads_it(mode: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 5), (8, 8), (13, 9)])
-def test_interlaced_png(size: tuple[int, int]) -> None:
+def test_interlaced_png_is_read(size: tuple[int, int]) -> None:
     values = scene()[: size[0], : size[1]]
     content = interlaced(values)
     np.testing.assert_array_equal(opened(content), values)
@@ -249,7 +249,7 @@ def test_an_animation_with_loss_needs_to_be_accepted() -> None:
         grey(file.getvalue())
 
 
-def test_heic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heic_is_read_with_accept_lossy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file two.heic was written by pillow-heif: it has the waves of `scene` without noise, and a second picture."""
     content = (Path(__file__).parent / "two.heic").read_bytes()
     with refused("image", remedy="--accept-lossy"):
@@ -319,7 +319,7 @@ def test_hidden_pixels_become_opaque() -> None:
     assert (made[~mask][:, 3] == 0).all()
 
 
-def test_webp_of_grey_with_alpha() -> None:
+def test_webp_of_grey_with_alpha_is_written_as_rgba() -> None:
     """WebP has no type for grey with alpha, so RGBA is written."""
     pixels = np.dstack([scene()[..., :1].repeat(3, axis=2), scene()[..., 1]])
     made = opened(grey(saved(pixels, "WEBP", lossless=True, exact=True)).content)

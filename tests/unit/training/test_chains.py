@@ -24,7 +24,7 @@ def linear(y: Tensor, snr: Tensor) -> Tensor:
     return power / (1 + power) * y
 
 
-def test_chains_walk_and_start_anew() -> None:
+def test_chains_advance_and_start_anew() -> None:
     torch.manual_seed(0)
     pictures = torch.randn(12, COLOURS, 16, 16) / 2
     chains = Chains(3, pictures)
@@ -70,7 +70,7 @@ def test_a_step_touches_one_colour_of_a_group() -> None:
     assert touched.float().mean().item() == pytest.approx(1 / (3 * groups), rel=0.35)
 
 
-def test_numbers_are_log_uniform() -> None:
+def test_snrs_are_drawn_log_uniformly() -> None:
     torch.manual_seed(0)
     drawn = log_uniform(1e-3, 1e3, 100_000, CPU).log() / math.log(1e3)
     assert (drawn.abs() <= 1.0001).all()
@@ -78,7 +78,7 @@ def test_numbers_are_log_uniform() -> None:
     assert drawn.square().mean().item() == pytest.approx(1 / 3, abs=0.01)
 
 
-def test_every_snr_comes_to_count_as_much() -> None:
+def test_the_weights_of_the_loss_balance_every_snr() -> None:
     """With errors a thousand times as large at one SNR, after some steps both give a loss of 1."""
     weights, snr = Weights(CPU), torch.tensor([0.01] * 32 + [100.0] * 32)
     errors = torch.cat([torch.full((32,), 0.3), torch.full((32,), 3e-4)])

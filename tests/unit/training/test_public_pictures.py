@@ -18,7 +18,7 @@ from dipp.training import public_pictures
 from dipp.training.public_pictures import Scene
 
 
-def test_a_folder_of_pictures_with_bad_ones(tmp_path: Path) -> None:
+def test_bad_pictures_of_a_folder_are_skipped(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     (tmp_path / "deep").mkdir()
     Image.fromarray(pixels).save(tmp_path / "deep" / "a.png")
@@ -43,7 +43,7 @@ def test_tiles_are_limited_and_cover_the_sides() -> None:
     assert np.array_equal(tiles[-1], picture[-8:, -8:])
 
 
-def test_cifar_training_batches_only(tmp_path: Path) -> None:
+def test_only_the_training_batches_of_cifar_are_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = {}
     for name in (*cifar.TEN.batches["train"], "test_batch"):
@@ -61,7 +61,7 @@ def test_cifar_training_batches_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_parquet(tmp_path: Path, nested: bool) -> None:
+def test_pictures_of_parquet_files_are_read(tmp_path: Path, nested: bool) -> None:
     arrow: Any = pytest.importorskip("pyarrow")
     parquet: Any = pytest.importorskip("pyarrow.parquet")
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)

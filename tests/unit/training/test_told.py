@@ -29,7 +29,7 @@ def test_errors_have_the_power_that_a_precision_says(drawn: tuple[torch.Tensor, 
     assert noise.mean().item() == pytest.approx(1, abs=0.05)  # ten deviations of the mean of χ²
 
 
-def test_all_kinds_come(drawn: tuple[torch.Tensor, Evidence]) -> None:
+def test_evidence_of_all_kinds_is_drawn(drawn: tuple[torch.Tensor, Evidence]) -> None:
     """The chance that a kind is missing among 200 pictures is 2e-20."""
     _, evidence = drawn
     precision, estimated = torch.as_tensor(evidence.precision), torch.as_tensor(evidence.estimate_precision)

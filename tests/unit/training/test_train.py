@@ -63,7 +63,7 @@ def quiet(_: object) -> None:
 
 
 @pytest.mark.slow
-def test_the_folder_is_a_denoiser(data: Path, tmp_path: Path) -> None:
+def test_the_folder_of_a_run_is_a_denoiser(data: Path, tmp_path: Path) -> None:
     made = run(data, tmp_path / "out")
     assert made.train(quiet)
     found = made.validate()
@@ -80,7 +80,7 @@ def test_the_folder_is_a_denoiser(data: Path, tmp_path: Path) -> None:
     assert sorted(found["PSNR on 16×16"]) == sorted(["0.01", "0.05", "0.2", "1", "4", "16", "64", "100"])
 
 
-def test_a_run_is_validated_on_the_way(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_validated_while_it_trains(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "VALIDATIONS", 3)
     made = run(data, tmp_path / "out")
     made.train(quiet)
@@ -88,7 +88,7 @@ def test_a_run_is_validated_on_the_way(data: Path, tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_training_teaches(tmp_path: Path) -> None:
+def test_training_lowers_the_error(tmp_path: Path) -> None:
     """All pictures are ramps; an untrained network knows nothing but the noise level."""
     ramp = np.linspace(0, 255, 24).astype(np.uint8)
     wide, tall = np.tile(ramp, (20, 1)), np.tile(ramp[:20, None], (1, 24))
@@ -101,7 +101,7 @@ def test_training_teaches(tmp_path: Path) -> None:
     assert after["1"] > before["1"] + 3
 
 
-def test_a_run_that_was_interrupted_goes_on(data: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_with_the_same_result(data: Path, tmp_path: Path) -> None:
     part = run(data, tmp_path / "out")
     assert not part.train(quiet, pause_after=0)
     assert part.step == 1
@@ -145,7 +145,7 @@ main()
 
 
 @pytest.mark.slow
-def test_a_killed_process_goes_on_from_its_checkpoint(data: Path, tmp_path: Path) -> None:
+def test_a_killed_process_resumes_from_its_checkpoint(data: Path, tmp_path: Path) -> None:
     config, output = tmp_path / "network.json", tmp_path / "out"
     config.write_text(json.dumps(NETWORK))
     arguments = ["train", str(data), "-o", str(output), "--network", str(config), "--batch", "4", "--steps", "100000"]
@@ -206,7 +206,7 @@ def test_another_run_in_the_same_folder_is_refused(
         run(data, tmp_path / "out", replace(SETTINGS, **change))
 
 
-def test_the_length_of_a_run_may_be_changed_on_the_way(data: Path, tmp_path: Path) -> None:
+def test_the_length_of_a_run_may_be_changed_when_it_resumes(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path / "out").train(quiet, pause_after=0)
     longer = run(data, tmp_path / "out", replace(SETTINGS, steps=8))
     assert longer.train(quiet)
@@ -256,7 +256,7 @@ def test_pictures_that_are_too_small_fail_at_the_start(data: Path, tmp_path: Pat
     assert not (tmp_path / "out").exists()
 
 
-def test_small_grey_pictures_of_ones_own_train_and_calibrate(tmp_path: Path) -> None:
+def test_small_grey_pictures_train_and_calibrate(tmp_path: Path) -> None:
     """The pictures have one channel and are smaller than the network's stride; only the length is given."""
     path, config = tmp_path / "grey.npz", Config(channels=(8,) * 5, down=(1,) * 5, up=(1,) * 4, embedding=16)
     images = np.random.default_rng(0).integers(0, 256, (8, 12, 14, 1), dtype=np.uint8)
@@ -294,7 +294,7 @@ def test_too_little_disk_fails_at_the_start(data: Path, tmp_path: Path, monkeypa
         {"steps": 1, "seed": MAX_SEED},
     ],
 )
-def test_settings_that_make_no_run_are_refused(bad: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(DippError):
         Settings(**bad)
 
@@ -316,7 +316,7 @@ def test_a_run_starts_from_another_denoiser(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "third", start=tmp_path / "first")
 
 
-def test_the_command(data: Path, tmp_path: Path) -> None:
+def test_the_command_trains_a_denoiser(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "network.json"
     config.write_text(json.dumps(NETWORK))
     arguments = ["train", str(data), "-o", str(tmp_path / "out"), "--network", str(config), "--steps", "3"]

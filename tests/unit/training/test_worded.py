@@ -82,7 +82,7 @@ def errors(worded: Worded) -> torch.Tensor:
     return (worded.estimate - worded.x0).square().mean((1, 2, 3)).view(worded.cohorts, -1).mean(1)
 
 
-def test_the_number_of_words_is_that_of_plans(books: Books, pictures: torch.Tensor) -> None:
+def test_training_uses_as_many_words_as_plans(books: Books, pictures: torch.Tensor) -> None:
     worded = Worded(books, 1, pictures)
     for epsilon in np.geomspace(*EPSILON, 20):
         book = min(worded.bits) + int(worded.bits_of[int(4 * epsilon)])
@@ -91,7 +91,7 @@ def test_the_number_of_words_is_that_of_plans(books: Books, pictures: torch.Tens
     assert worded.shares.sum(2).allclose(torch.ones(5, len(worded.bits)))
 
 
-def test_blocks_are_those_of_questions(books: Books, pictures: torch.Tensor) -> None:
+def test_blocks_of_training_are_those_of_questions(books: Books, pictures: torch.Tensor) -> None:
     worded = Worded(books, 2, pictures)
     blocks = worded._blocks(pictures)
     assert blocks.shape == (2, 2 * (SIDE // BLOCK) ** 2, BLOCK**2 * 3)
