@@ -3,22 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCH ?= build/bench
 
-# Two cores are what we promise for: two workers, each with one thread for networks and linear algebra. numba keeps two,
-# so that its kernels are tested as they run, in parallel. Each takes half of the tests, and who is done first takes over
-# from the other: so what the tests of a file share is mostly made once.
+# The tests are timed for two cores: two workers, each with one thread for networks and linear algebra. numba keeps two
+# threads, so that its kernels are tested in parallel, as they run. Each worker takes half of the tests, and the first to
+# finish takes some of the other's; so most fixtures of a file are made once.
 PYTEST := OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=2 $(BIN)/pytest -n 2 --dist worksteal --durations 15
 
-# The tests start many processes: what one has compiled serves the next, whatever the environment says of bytecode. That
-# halves the start of each.
+# The tests start many processes. They share compiled bytecode, whatever the environment says, so that each starts in half
+# the time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo check test bench lint style page docs clean
 
-# Two pictures, and what is left to see by what is protected: demo/sheet.png. Some minutes for the set-up, and one.
+# Two pictures, and what remains visible by what is protected: demo/sheet.png. The set-up takes some minutes, the demo one.
 demo: .venv/.demo
 	$(BIN)/python examples/demo.py --output demo
 
-# Types are checked beside the tests: where nothing is kept of an earlier check, that takes one core a minute or two.
+# Types are checked beside the tests. Without the cache of an earlier check, that takes one core a minute or two.
 with_types = @$(BIN)/mypy & types=$$!; $(PYTEST) $(1) || failed=1; wait $$types && test -z "$$failed"
 
 # Before every commit: style, types and the quick unit tests.
@@ -40,8 +40,8 @@ style: .venv/.test
 	$(BIN)/python tools/prose.py
 
 # The page that runs in the browser, in site/play: `dipp page` serves it, and so can any static server. Needs Node.js 20
-# or later; npm fetches the runtime of the network at the versions of web/package-lock.json. The port of the integers is
-# tested against what Python computes before anything is built. Documents that were built before get their button.
+# or later; npm fetches the runtime of the network at the versions of web/package-lock.json. Before the build,
+# the port of the integers is tested against Python's results. Documents that exist already get their button.
 page: .venv/.test web/node_modules/.package-lock.json
 	$(BIN)/python web/tools/vectors.py build/page/vectors.json
 	cd web && npm run --silent check && npm run --silent test
@@ -50,7 +50,7 @@ page: .venv/.test web/node_modules/.package-lock.json
 	cd web && npm run --silent build -- ../build/page/content ../site/play
 	@if test -f site/index.html; then $(MAKE) docs; fi
 
-# The documents as a site, in site/: open site/index.html. What `make page` has built in site/play stays, and is linked.
+# The documents as a site, in site/: open site/index.html. A page that `make page` built in site/play stays, and is linked.
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs
 	mkdir -p site
@@ -87,7 +87,7 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/quality_plot.py --out $(BENCH)/quality.png
 	$(BIN)/python benchmarks/privatize.py plot --out $(BENCH)/datasets.png
 
-# No bytecode is compiled ahead, which saves a minute; what is imported is compiled then.
+# pip compiles no bytecode, which saves a minute; modules are compiled when they are first imported.
 DOWNLOADS := echo "pip downloads 250 MB of packages, and PyTorch: on Linux 3 GB with CUDA, unless .venv has PyTorch."
 PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable
 
@@ -102,7 +102,7 @@ PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --ed
 	$(PIP) ".[docs]"
 	touch .venv/.demo $@
 
-# All of the above in one go.
+# All of the above at once.
 .venv/.test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) ".[test]"

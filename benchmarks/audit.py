@@ -23,7 +23,7 @@ def main() -> None:
     """Audit the presets, draw the plot and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", type=float, default=4.0)
-    parser.add_argument("--quick", action="store_true", help="the default preset alone")
+    parser.add_argument("--quick", action="store_true", help="a quick run: only the default preset")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--plot", type=Path, required=True)
     arguments = parser.parse_args()

@@ -88,7 +88,7 @@ def main() -> None:
     Inputs.add_to(parser, "choose")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=128)
-    parser.add_argument("--quick", action="store_true", help="the first setting, a few pictures, ε = 16")
+    parser.add_argument("--quick", action="store_true", help="a quick run: the first setting, a few pictures, ε = 16")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     inputs, quick = Inputs.of(arguments), arguments.quick

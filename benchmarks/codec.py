@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--epsilons", nargs="+", type=float, default=[EPSILON])
-    parser.add_argument("--quick", action="store_true", help="two images, without the naive program")
+    parser.add_argument("--quick", action="store_true", help="a quick run: two images, without the naive program")
     parser.add_argument("--bias", action="store_true", help="also measure the code's bias, on 256 images")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()

@@ -80,8 +80,8 @@ def annotated(folder: Path) -> dict[str, int]:
 def main() -> None:
     """Count, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="ten pictures of each kind, in two sizes")
-    parser.add_argument("--annotated", type=Path, help="count in these photographs instead")
+    parser.add_argument("--quick", action="store_true", help="a quick run: ten pictures of each kind, in two sizes")
+    parser.add_argument("--annotated", type=Path, help="count in these annotated photographs instead")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     facts, rows = provenance(), []

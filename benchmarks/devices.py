@@ -44,7 +44,7 @@ def main() -> None:
     """Encode on each device, and decode each file on both."""
     parser = argparse.ArgumentParser(description=__doc__)
     Inputs.add_to(parser)
-    parser.add_argument("--units", action="store_true", help="units larger than a pixel")
+    parser.add_argument("--units", action="store_true", help="encode with an ε for each unit larger than a pixel")
     parser.add_argument("--images", dest="count", type=int, default=IMAGES)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()

@@ -122,7 +122,7 @@ def fit(kl_bits: int, budget: int) -> tuple[list[int], list[str]]:
 def main() -> None:
     """Print the savings and the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few chunks")
+    parser.add_argument("--quick", action="store_true", help="a quick run: few chunks")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     budget = QUICK_BUDGET if arguments.quick else BUDGET

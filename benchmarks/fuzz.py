@@ -191,8 +191,10 @@ def main() -> None:
     parser.add_argument("kind", choices=sorted(BLOCK))
     parser.add_argument("--files", type=int, required=True)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--block", type=int, help="Files that a process reads before it reports.")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="Stop, to go on later, after so long.")
+    parser.add_argument("--block", type=int, help="Number of files that a process reads before it reports.")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="Seconds after which to stop; run it again to continue."
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     size = options.block or BLOCK[options.kind]

@@ -39,7 +39,9 @@ class Inputs:
         parser.add_argument("model", nargs="?", default=str(embedded.FOLDER), help="folder of a denoiser")
         pictures = f"a .npz with pictures in the array `{array}`, or any source of `dipp train`"
         parser.add_argument("images", nargs="?", type=Path, default=SAMPLES, help=pictures)
-        parser.add_argument("table", nargs="?", type=Path, help="cost table, if not calibration.json beside the model")
+        parser.add_argument(
+            "table", nargs="?", type=Path, help="cost table; by default calibration.json beside the model"
+        )
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Inputs:

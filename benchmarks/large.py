@@ -197,10 +197,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("photographs", nargs="+", type=Path)
     parser.add_argument("--tasks", nargs="*", default=["plans", "commands"], choices=TASKS)
-    parser.add_argument("--checkout", type=Path, help="tree of the commit to compare with")
+    parser.add_argument("--checkout", type=Path, help="checkout of the commit to compare with")
     parser.add_argument("--epsilons", nargs="*", type=float, default=[1, 4])
     parser.add_argument("--names", nargs="*", default=["before", "after"], choices=["before", "after"])
-    parser.add_argument("--bpp", nargs="*", type=float, default=[], help="rates that are tried beside the default")
+    parser.add_argument("--bpp", nargs="*", type=float, default=[], help="rates to try beside the default")
     parser.add_argument("-o", "--output", type=Path, default=HERE / "benchmarks/results/large.json")
     options = parser.parse_args()
     trees = {"before": options.checkout, "after": HERE} if options.checkout else {"after": HERE}

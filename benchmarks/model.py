@@ -201,11 +201,13 @@ def main() -> None:
     """Measure both and write the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path, metavar="PICTURES.npz")
-    parser.add_argument("--new", type=Path, default=embedded.FOLDER, help="by default the one that ships")
+    parser.add_argument(
+        "--new", type=Path, default=embedded.FOLDER, help="folder of the new denoiser; by default the one that ships"
+    )
     parser.add_argument("--old", type=Path)
-    parser.add_argument("--photograph", type=Path, help="of 768×512, to look for seams in, and to encode")
-    parser.add_argument("--checkout", type=Path, help="tree of an older commit, to encode with")
-    parser.add_argument("--count", type=int, default=12, help="pictures of a source that are larger than 64×64")
+    parser.add_argument("--photograph", type=Path, help="photograph of 768×512, to encode and to look for seams")
+    parser.add_argument("--checkout", type=Path, help="checkout of an older commit, to encode with")
+    parser.add_argument("--count", type=int, default=12, help="number of pictures larger than 64×64 from each source")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", nargs="*", default=PARTS)
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/model.json"))

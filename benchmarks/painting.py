@@ -143,9 +143,13 @@ def main() -> None:
     """Paint, compare, write and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="*", default=FOLDERS)
-    parser.add_argument("--quick", action="store_true", help="two photographs and boxes of 16 and 64 pixels")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quick run: two photographs, and boxes of 16 and 64 pixels"
+    )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sheet", type=Path, help="a picture of boxes of 64 and 128 pixels in the first photographs")
+    parser.add_argument(
+        "--sheet", type=Path, help="path of a picture of boxes of 64 and 128 pixels in the first photographs"
+    )
     arguments = parser.parse_args()
     places = sorted(path for one in arguments.folders for path in one.iterdir() if path.suffix in (".png", ".jpg"))
     places = places[:2] if arguments.quick else places

@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--preset", default="sharp")
     parser.add_argument("--count", type=int, default=4)
-    parser.add_argument("--quick", action="store_true", help="no ε above 16")
+    parser.add_argument("--quick", action="store_true", help="a quick run: no ε above 16")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()

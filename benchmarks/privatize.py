@@ -326,12 +326,16 @@ def main() -> None:
     """Run one of the modes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=("cpu", "cuda", "plot", "one"))
-    parser.add_argument("--cifar", type=Path, help="of the CPU, any source of `dipp train`; else the sample pictures")
-    parser.add_argument("--quick", action="store_true", help="of the CPU: few images, and no Ray")
+    parser.add_argument(
+        "--cifar",
+        type=Path,
+        help="pictures for the mode `cpu`, any source of `dipp train`; by default the sample pictures",
+    )
+    parser.add_argument("--quick", action="store_true", help="a quick run of the mode `cpu`: few images, and no Ray")
     parser.add_argument("--model", default="")
     parser.add_argument("--calibration", type=Path)
     parser.add_argument("--epsilon", type=float, default=16.0)
-    parser.add_argument("--device", default="cuda", help="cpu is for trying out the mode `cuda`")
+    parser.add_argument("--device", default="cuda", help="device of the mode `cuda`; cpu only tries it out")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--out", type=Path)

@@ -127,8 +127,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
-    parser.add_argument("--quick", action="store_true", help="a few pictures, once, at ε = 16")
+    parser.add_argument(
+        "--epsilon", type=float, action="append", help="an ε to measure, may be repeated; by default all"
+    )
+    parser.add_argument("--quick", action="store_true", help="a quick run: a few pictures, once, at ε = 16")
     arguments = parser.parse_args()
     inputs, quick = Inputs.of(arguments), arguments.quick
     denoiser, table = inputs.denoiser(arguments.device), inputs.costs()

@@ -90,11 +90,11 @@ def main() -> None:
     """Encode, decode, ask the readers and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="ε = 1, one picture and one small plate, by the preset swift"
+        "--quick", action="store_true", help="a quick run: ε = 1, one picture, one small plate, preset swift"
     )
-    parser.add_argument("--cells", action="store_true", help="ask about cells, and nothing else")
+    parser.add_argument("--cells", action="store_true", help="ask only about cells")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sheet", type=Path, help="where the picture of the plates goes")
+    parser.add_argument("--sheet", type=Path, help="path of the picture of the plates")
     arguments = parser.parse_args()
     facts, rng = provenance(), np.random.default_rng(0)
     if arguments.cells:

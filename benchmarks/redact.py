@@ -48,7 +48,9 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="a picture of a quarter of the sides, one round")
+    parser.add_argument(
+        "--quick", action="store_true", help="a quick run: a picture with a quarter of the sides, one round"
+    )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     scale = 4 if arguments.quick else 1

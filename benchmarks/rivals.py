@@ -135,7 +135,7 @@ def main() -> None:
     Inputs.add_to(parser)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=64)
-    parser.add_argument("--quick", action="store_true", help="two pictures and one ε: shows that it runs")
+    parser.add_argument("--quick", action="store_true", help="a quick run: two pictures and one ε")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     inputs = Inputs.of(arguments)

@@ -42,7 +42,7 @@ def main() -> None:
     """Plan, and write the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     Inputs.add_to(parser)
-    parser.add_argument("--quick", action="store_true", help="once, and not the fastest of three")
+    parser.add_argument("--quick", action="store_true", help="a quick run: once, instead of the fastest of three")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     inputs = Inputs.of(arguments)

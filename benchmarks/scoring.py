@@ -156,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["cpu", "cuda", "plot"])
     parser.add_argument(
-        "--quick", action="store_true", help="of the CPU: two sizes of chunks, one number of candidates"
+        "--quick", action="store_true", help="a quick run on the CPU: two sizes of chunks, one number of candidates"
     )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()

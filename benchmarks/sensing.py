@@ -153,8 +153,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epsilon", type=float, action="append", help="instead of all")
-    parser.add_argument("--headline", action="store_true", help="sharp at one bit per pixel and the rivals alone")
+    parser.add_argument(
+        "--epsilon", type=float, action="append", help="an ε to measure, may be repeated; by default all"
+    )
+    parser.add_argument("--headline", action="store_true", help="only sharp at one bit per pixel, and the rivals")
     arguments = parser.parse_args()
     inputs = Inputs.of(arguments)
     denoiser, table, pixels = inputs.denoiser(arguments.device), inputs.costs(), inputs.pixels(arguments.count)

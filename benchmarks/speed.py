@@ -60,10 +60,10 @@ def main() -> None:
     """Time both sides in turns, print the ratios and write them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, help="checkout to compare with")
-    parser.add_argument("new", type=Path, help="checkout that is timed beside it")
+    parser.add_argument("new", type=Path, help="checkout to time beside it")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--only", default="", help="time the cases whose names contain this")
-    parser.add_argument("--out", type=Path, help="where to write the JSON")
+    parser.add_argument("--only", default="", help="time only cases whose names contain this text")
+    parser.add_argument("--out", type=Path, help="path of the JSON to write")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as cleanup:
         sides = [Side(path.resolve(), Path(folder), cleanup) for path in (arguments.old, arguments.new)]

@@ -130,7 +130,7 @@ def sheet(things: list[list[Pixels]], captions: list[str]) -> Image.Image:
 def main() -> None:
     """Encode, decode, draw and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two of the options alone, and no rival")
+    parser.add_argument("--quick", action="store_true", help="a quick run: two of the options, and no rival")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()

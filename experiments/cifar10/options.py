@@ -15,15 +15,17 @@ from dipp.cli.options import AUTO, EMBEDDED, Calibration, Device, Model
 class Options:
     """What is run, on which data, and where the results go."""
 
-    config: Annotated[Path, typer.Argument(help="What is made, in TOML: experiments/cifar10/config.toml.")]
+    config: Annotated[Path, typer.Argument(help="Settings of the run, in TOML: experiments/cifar10/config.toml.")]
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10's Python version.")]
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; what is there is not made again.")]
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; results in it are kept.")]
     model: Model = EMBEDDED
     stage: Annotated[
-        str | None, typer.Option(help="baseline, encode, train, metrics, probe or report, instead of all of them.")
+        str | None, typer.Option(help="One stage: baseline, encode, train, metrics, probe or report. By default all.")
     ] = None
-    only: Annotated[str, typer.Option(help="Patterns of the releases that are made, such as 'clean,paper-*'.")] = "*"
+    only: Annotated[str, typer.Option(help="Names or patterns of the releases to make, such as 'clean,paper-*'.")] = "*"
     calibration: Calibration = None
     device: Device = AUTO
-    minutes: Annotated[float | None, typer.Option(help="Stop after this many; run it again to go on.")] = None
-    commit: Annotated[str | None, typer.Option(help="Commit of the code, instead of what git says.")] = None
+    minutes: Annotated[
+        float | None, typer.Option(help="Minutes after which no more work begins; run it again to continue.")
+    ] = None
+    commit: Annotated[str | None, typer.Option(help="Commit of the code, in place of git's answer.")] = None

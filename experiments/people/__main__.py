@@ -20,9 +20,11 @@ STAGES = ("claims", "text", "guesses", "faces", "report")
 
 def experiment(
     data: Annotated[Path, typer.Argument(help="Faces: a folder of people, or the sheet of ORL.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; what is there is not made again.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; results in it are kept.")],
     stage: Annotated[str | None, typer.Option(help=f"{', '.join(STAGES)}, instead of all of them.")] = None,
-    only: Annotated[str, typer.Option(help="Patterns of records, such as 'faces.blur-*,text.*'.")] = "*",
+    only: Annotated[
+        str, typer.Option(help="Names or patterns of records to make, such as 'faces.blur-*,text.*'.")
+    ] = "*",
 ) -> None:
     """Measure who is recognised, what is read and what is guessed. All stages take about an hour of one core."""
     import torch
