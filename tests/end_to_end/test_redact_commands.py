@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,19 @@ def test_several_pictures_go_to_a_folder(run: Command) -> None:
     assert names == {"street.jpg", "street.jpg.record.json", "lake.png", "lake.png.record.json"}
     mask = ~inside(scene().shape)
     np.testing.assert_array_equal(opened(Path("out/lake.png").read_bytes())[mask], scene(1)[mask])
+
+
+@pytest.mark.usefixtures("street")
+def test_many_pictures_say_how_long_they_take(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{number}.png" for number in range(4)]
+    for name in names:
+        Path(name).write_bytes(Path("lake.png").read_bytes())
+    regions_file(Path("all.json"), *names)
+    times = iter([0.0, 60.0, 120.0, 180.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    code, _, err = run("redact", *names, "-o", "out", "--regions", "all.json", "--fill", "grey", "--no-odometer")
+    assert code == 0
+    assert "redacting: about 2 minutes to go" in err
 
 
 def test_regions_of_other_kinds_are_named(run: Command, street: Path) -> None:

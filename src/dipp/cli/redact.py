@@ -34,6 +34,9 @@ DETECTED = (
     "is missing."
 )
 
+FASTER = "`dipp privatize --regions` takes a folder, on all cores"
+"""Advice that is logged when pictures take long."""
+
 
 @dataclass(frozen=True)
 class RedactOptions:
@@ -66,6 +69,7 @@ def redact(
     The record of each picture is written beside it as NAME.record.json, for `dipp check`. With --epsilon, an output
     that ends in .dipp holds surroundings and answers in one file, for `dipp info` and `dipp decode`.
     """
+    from dipp.models.bars import Forecast
     from dipp.redaction.redact import MISSED, Redactor, left_visible, read
 
     redactor = Redactor.of(**{name: value for name, value in given(hiding, options).items() if name != "gaps"})
@@ -75,12 +79,13 @@ def redact(
     files.require_writable(output, folder=not single)
     files.require_new(output, overwrite=overwrite)
     targets = _targets(images, output, single=single)
-    records = []
+    records, forecast = [], Forecast("redacting", FASTER)
     for path, target, wanted, stated in zip(images, targets, chosen, declared, strict=True):
         redacted = redactor.redact(path.name, read(path), wanted, target)
         target.parent.mkdir(exist_ok=True)
         redacted.save(target)
         records.append(redacted.record)
+        forecast.reached(len(records) / len(images))
         if not as_json:
             visible = left_visible(redactor.visible(stated))
             typer.echo(f"{target}: {_summary(redacted.record)}{visible and '; ' + visible}")

@@ -21,8 +21,11 @@ from dipp.core.words import counted
 from dipp.data.choices import Summary, Watcher
 from dipp.data.contents import Contents
 from dipp.data.store import RELEASED_TWICE
+from dipp.models.bars import Forecast
 
 LOGGER = logging.getLogger("dipp")
+FASTER = "a GPU is faster, and so is --engine ray on several machines"
+"""Advice that is logged when a run takes long."""
 TABLE_ROWS = 20
 """Largest number of skipped pictures that the table lists by name."""
 
@@ -30,14 +33,16 @@ TABLE_ROWS = 20
 class Bar(Watcher):
     """A progress bar, on a terminal only: images, images per second, bits per pixel so far, time left.
 
-    It advances by parts of an image, as the network works through its steps and tiles.
+    It advances by parts of an image, as the network works through its steps. Without a terminal, the time that a long
+    run takes is logged as well.
     """
 
     def __init__(self, console: Console) -> None:
         columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
         self.bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self._bits = self._pixels = 0
-        self._ahead = 0.0
+        self._ahead = self._done = 0.0
+        self._forecast = Forecast("releasing", FASTER)
 
     def overwriting(self) -> None:
         """Print a warning that the ε of both releases add up."""
@@ -53,19 +58,26 @@ class Bar(Watcher):
         if published:
             LOGGER.info(f"going on: {published} of {counted(images, 'picture')} were finished before")
         self._task = self.bar.add_task("", total=images, completed=published, bpp=None)
+        self._left = images - published
 
     def encoded(self, images: float) -> None:
         """Advance the bar while a shard is still being encoded."""
         self._ahead += images
-        self.bar.advance(self._task, images)
+        self._advance(images)
 
     def released(self, contents: Contents) -> None:
         """Set the bar to what was published, and update the bits per pixel."""
         self._bits, self._pixels = self._bits + contents.payload_bits, self._pixels + contents.pixels
         ahead = min(contents.images, self._ahead)
         self._ahead -= ahead
-        self.bar.advance(self._task, contents.images + len(contents.skipped) - ahead)
+        self._advance(contents.images + len(contents.skipped) - ahead)
         self.bar.update(self._task, bpp=self._bits / self._pixels if self._pixels else None)
+
+    def _advance(self, images: float) -> None:
+        """Advance the bar, and log how long the rest takes if that is long."""
+        self.bar.advance(self._task, images)
+        self._done += images
+        self._forecast.reached(self._done / max(self._left, self._done, 1))
 
     def finished(self, summary: Summary) -> None:
         """Print the table of skipped pictures, on any stream."""

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from dipp.models.watch import ShareWatch, watching
 
 LOGGER = logging.getLogger("dipp")
-TIMED = 1 << 20
-"""Number of pixels that the network predicts before the remaining time is estimated."""
+TIMED = 3.0
+"""Time in seconds that is measured before the remaining time is estimated."""
 LONG = 30.0
 """Smallest remaining time, in seconds, that is logged."""
 SMALLER = "--preset swift asks the network at most four times"
@@ -38,23 +38,79 @@ def _bars() -> Progress:
     return Progress(*columns, state, console=console(), disable=not console().is_terminal)
 
 
-class PictureBar(ShareWatch):
-    """A progress bar over the pixels of all pictures, which moves after each step and each predicted tile.
+class Forecast:
+    """Logs once how long the rest of some work takes, if that is longer than `LONG` seconds.
+
+    Args:
+        name: What is being done.
+        faster: Advice on what takes less time.
+    """
+
+    def __init__(self, name: str, faster: str) -> None:
+        self.name, self.faster = name, faster
+        self._began: tuple[float, float] | None = None  # time and share of the first report; a network is loaded before
+        self._estimated = False
+
+    def reached(self, share: float) -> None:
+        """Receive the finished share of the work, from 0 to 1."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now, share
+        timed, done = now - self._began[0], share - self._began[1]
+        if self._estimated or timed < TIMED or done <= 0:
+            return
+        self._estimated = True
+        left = timed / done * (1 - share)
+        if left > LONG:
+            LOGGER.info(f"{self.name}: about {_words(left)} to go{self.faster and '; ' + self.faster}")
+
+
+class PictureWatch(ShareWatch):
+    """A watch over the pixels of all pictures, which forecasts the time that is left.
+
+    Args:
+        forecast: Receives the finished share of all pictures.
+        sizes: Number of pixels of each picture.
+        calls: Network calls for each picture, in calls at its full resolution; 0 if the number is unknown. Then all
+            steps of a picture count alike.
+    """
+
+    def __init__(self, forecast: Forecast, sizes: Sequence[int], calls: float) -> None:
+        super().__init__()
+        self.forecast, self.total, self.calls = forecast, sum(sizes), calls
+        self.before = self.all_predicted = 0
+
+    def begin(self, images: int, pixels: int, steps: int) -> None:
+        """Count the previous batch of pictures as done."""
+        self.before += self.pixels
+        super().begin(images, pixels, steps)
+
+    def predicted(self, pixels: int) -> None:
+        """Tell the forecast the share that is finished."""
+        super().predicted(pixels)
+        self.all_predicted += pixels
+        done, total = self.all_predicted, self.total * self.calls
+        self.forecast.reached(done / total if total else (self.before + self.pixels * self.done) / self.total)
+
+
+class PictureBar(PictureWatch):
+    """A progress bar over the pixels of all pictures, which moves after each step and each predicted band or tile.
 
     Args:
         name: What is being done, at the left of the bar.
+        forecast: Receives the finished share of all pictures.
         sizes: Number of pixels of each picture.
+        calls: Network calls for each picture.
     """
 
-    def __init__(self, name: str, sizes: Sequence[int]) -> None:
-        super().__init__()
+    def __init__(self, name: str, forecast: Forecast, sizes: Sequence[int], calls: float) -> None:
+        super().__init__(forecast, sizes, calls)
         self.bars = _bars()
         self._task = self.bars.add_task(name, total=sum(sizes), state="")
-        self._pictures, self._begun, self._before = len(sizes), 0, 0
+        self._pictures, self._begun = len(sizes), 0
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
         """Count the previous batch of pictures as done, and show the new one."""
-        self._before += self.pixels
         self._begun += images
         super().begin(images, pixels, steps)
         self._show()
@@ -79,47 +135,7 @@ class PictureBar(ShareWatch):
         which = f"picture {first}" if self.images == 1 else f"pictures {first} to {self._begun}"
         picture = "" if self._pictures == 1 else f"{which} of {self._pictures}, "
         state = f"{picture}step {min(self.number + 1, self.steps)} of {self.steps}"
-        self.bars.update(self._task, completed=self._before + self.pixels * self.done, state=state)
-
-
-class Forecast:
-    """A watch that logs how long the rest of the work takes, if that is longer than `LONG` seconds.
-
-    Args:
-        name: What is being done.
-        pixels: Number of pixels that the network will predict in all.
-        faster: Advice on what takes less time.
-        bar: Progress bar that receives every call as well; None for no bar.
-    """
-
-    def __init__(self, name: str, pixels: float, faster: str, bar: PictureBar | None) -> None:
-        self.name, self.pixels, self.faster, self.bar = name, pixels, faster, bar
-        self._done, self._timed = 0, 0
-        self._began: float | None = None  # time of the first prediction, before which the network is loaded
-
-    def begin(self, images: int, pixels: int, steps: int) -> None:
-        """Tell the bar that a batch of pictures begins."""
-        if self.bar is not None:
-            self.bar.begin(images, pixels, steps)
-
-    def step(self, number: int) -> None:
-        """Tell the bar that a step begins."""
-        if self.bar is not None:
-            self.bar.step(number)
-
-    def predicted(self, pixels: int) -> None:
-        """Tell the bar, and log how long the rest takes once `TIMED` pixels were timed."""
-        if self.bar is not None:
-            self.bar.predicted(pixels)
-        self._done += pixels
-        if self._began is None:
-            self._began = time.monotonic()
-            return
-        self._timed += pixels
-        if self._timed - pixels < TIMED <= self._timed:
-            left = (time.monotonic() - self._began) / self._timed * (self.pixels - self._done)
-            if left > LONG:
-                LOGGER.info(f"{self.name}: about {_words(left)} to go; {self.faster}")
+        self.bars.update(self._task, completed=self.before + self.pixels * self.done, state=state)
 
 
 def _words(seconds: float) -> str:
@@ -145,14 +161,15 @@ def shown(
     if not wanted:
         yield
         return
-    bar = PictureBar(name, sizes) if console().is_terminal else None
-    with (
-        bar.bars if bar is not None else contextlib.nullcontext(),
-        watching(Forecast(name, calls * sum(sizes), faster, bar)),
-    ):
+    forecast = Forecast(name, faster)
+    if not console().is_terminal:
+        with watching(PictureWatch(forecast, sizes, calls)):
+            yield
+        return
+    bar = PictureBar(name, forecast, sizes, calls)
+    with bar.bars, watching(bar):
         yield
-        if bar is not None:
-            bar.finish()
+        bar.finish()
 
 
 class Counter(ShareWatch):

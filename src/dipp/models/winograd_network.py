@@ -64,7 +64,7 @@ class Winograd:
                 of rows from top to bottom.
             size: Height and width of the picture.
             snr: SNR of the picture.
-            report: Callback that receives the number of pixels of each finished band.
+            report: Callback that receives the number of pixels of each band that has gone through the network.
         """
         height, width = size
         level = np.full((1, 1, 1, 1), min(snr, LARGEST_SNR), np.float32)
@@ -83,7 +83,7 @@ class Winograd:
             part += factors[0, :, :count] * found
             np.clip(part, -1, 1, out=part)
             factors, done = factors[:, :, count:], done + count
-            report(count * width)
+            report((rows.stop - top) * width)
         return x0
 
     def linear(self, x: Floats, name: str) -> Floats:
