@@ -56,6 +56,6 @@ def ms_ssim(pictures: Pixels, clean: Pixels, device: str) -> float:
 def frechet(found: Features, clean: Features) -> float:
     """Return the Fréchet distance between two sets of features, one row for each picture."""
     (m, s), (n, t) = ((rows.mean(axis=0), np.cov(rows, rowvar=False)) for rows in (found, clean))
-    # The eigenvalues of S·T are those of √S·T·√S: real and at least 0, but for rounding.
+    # The eigenvalues of S·T are those of √S·T·√S: real and at least 0, up to rounding.
     roots = np.sqrt(np.clip(np.linalg.eigvals(s @ t).real, 0, None))
     return float(np.square(m - n).sum() + np.trace(s) + np.trace(t) - 2 * roots.sum())

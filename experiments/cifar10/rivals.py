@@ -17,8 +17,8 @@ mechanism [Hardt and Talwar, 2010] of the cube in which the channels of a pixel 
 ordinary generator, as experiments do.
 
 *Denoising.* y is what a denoiser takes, at the SNR of the noise; but the noise is not Gaussian, and unpicked channels
-are known to be unknown. So several SNRs are tried, and the one of the best PSNR *against the clean pictures* counts: an
-advantage that the codec does not have.
+are known to be unknown. So several SNRs are tried, and the SNR with the best PSNR *against the clean pictures*
+counts: an advantage that the codec does not have.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ moves by μ deviations is (ε, δ)-DP if and only if
 
 **A whole schedule.** The log likelihood ratio of one step is N(±μ²/2, μ²), whatever came before, so that of all steps
 together is N(±Σμ²/2, Σμ²): exactly the ratio of a single Gaussian that moves by √Σμ². As μ² = ΔSNR·D² telescopes, the
-schedule does not matter, but for where it ends. No composition theorem is needed, and none could be tighter.
+schedule does not matter, only where it ends. No composition theorem is needed, and none could be tighter.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class UnclippedPreset(SteppedPreset):
     """Plans along timesteps, with sizes that depend on ε."""
 
     tiers: Mapping[float, Sizes] = field(default_factory=dict, hash=False)
-    """The sizes from an ε on, in ascending order, in the place of `sizes`. The larger ε, the more a step may saturate
+    """The sizes from an ε on, in ascending order, in place of `sizes`. The larger ε, the more a step may saturate
     before more and smaller steps would gain anything."""
     rival: SteppedPreset | None = None
 

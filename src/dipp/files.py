@@ -3,7 +3,7 @@
 A second encoding of a picture costs its ε a second time, if anybody finds it. So a file that is being written has no
 name if the system allows that (O_TMPFILE of Linux). Nobody else can open it, and the kernel frees it when the process
 ends for any reason. Once it is whole and on the disk, one system call (linkat) gives it its name. If the system does
-not allow that, or if another file is to be replaced, the file has a temporary name and can be opened by its owner only.
+not allow that, or if it replaces another file, the file has a temporary name and can be opened by its owner only.
 Another process then waits for the end of this one to remove it (`vanishing`).
 """
 

@@ -234,7 +234,7 @@ def test_a_release_follows_the_recorded_plan_of_the_one_it_is_like(finished: Pat
 
 @pytest.fixture
 def travelled(finished: Path, tmp_path: Path) -> Path:
-    """Return a copy of a finished run on another machine: some files are missing, and two results are to be made."""
+    """Return a copy of a finished run on another machine: some files and two results are missing."""
     for name in ("archives", "records", "previews", "weights"):
         shutil.copytree(finished / name, tmp_path / name)
     for pattern in ("*.unclipped-1-plotted*", "metrics.laplace-4.denoised*"):

@@ -342,7 +342,7 @@ def test_7_the_decoder_ends_where_the_encoder_does(monkeypatch: pytest.MonkeyPat
     assert state_error(codec, monkeypatch) > 1e-2
 
 
-# 8. An ε where there is none.
+# 8. An ε without a certificate.
 
 
 @pytest.mark.parametrize("coding", [DIFFC, Coding(Laplace(), Functional()), Coding(Gaussian(), StepLimited())])

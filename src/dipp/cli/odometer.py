@@ -152,7 +152,7 @@ def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
 
 
 def _strict(facts: Any) -> Any:
-    """Return facts for JSON with null in the place of infinity, which stands for no certificate."""
+    """Return facts for JSON with null in place of infinity, which stands for no certificate."""
     if isinstance(facts, dict):
         return {name: _strict(value) for name, value in facts.items()}
     if isinstance(facts, list):

@@ -40,7 +40,7 @@ class RegionAnswers(Trajectory):
     denoiser: Denoiser
     """The model that has the words."""
     base: Pixels | None = field(repr=False)
-    """The painted picture (H, W, C), uint8; None if nothing is to be predicted."""
+    """The painted picture (H, W, C), uint8; None if nothing will be predicted."""
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
         """Return corrections of 0, on the grid of the first question."""

@@ -193,7 +193,7 @@ def permutation(source: Stream, count: int) -> NDArray[np.int64]:
     """Return a public uniform permutation of 0 … count − 1 as int64, the same on every platform.
 
     It is the stable order of 64-bit keys from the stream. Numbers are sorted several times faster than their positions
-    are, so each key gets its position in the place of its lowest bits. The few keys that agree in all other bits are
+    are, so each key gets its position in place of its lowest bits. The few keys that agree in all other bits are
     then put in order.
     """
     halves = words(source, 2 * count).reshape(count, 2)

@@ -60,7 +60,7 @@ class Listed:
     hidden: int
     """Number of hidden pixels."""
     fill: str
-    """What is painted in the place of the regions."""
+    """What is painted in place of the regions."""
     model: str | None
     """Identity of the denoiser that painted; None without a denoiser."""
     assumptions: tuple[str, ...]

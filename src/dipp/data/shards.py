@@ -1,7 +1,7 @@
 """Shards: Parquet files of privatised images that describe themselves.
 
     payload  binary   the image's indices, as an archive packs them (`format.packing`), filled up to whole bytes
-    label    int64, or string where the source had text; null where there is none, or where labels were dropped
+    label    int64, or string where the source had text; null without a label, or if labels were dropped
     width, height     int32
     id       int64    the image's number in the dataset, which also names its common randomness
 

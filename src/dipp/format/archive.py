@@ -315,7 +315,7 @@ def _beacon_facts(release: Release) -> dict[str, Any] | None:
 
 
 def _as_rows(indices: Any, length: int) -> Integers:
-    """Images of one size as an array of integers."""
+    """Return images of one size as an array of integers."""
     try:
         rows = np.array(indices)
     except ValueError:

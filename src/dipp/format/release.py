@@ -54,7 +54,7 @@ class Release:
     hidden: Size | None = None
     """Width and height of the objects that the plan hides, wherever they lie; None if the budget is a unit's."""
     latents: Latents | None = None
-    """The shape of the latents that are coded in the place of pixels; None if pixels are coded."""
+    """The shape of the latents that are coded in place of pixels; None if pixels are coded."""
     prompt: str = ""
     """The public text that a latent model is told; empty for other models."""
     surroundings: bytes | None = field(default=None, repr=False)

@@ -6,8 +6,8 @@ recipe is expected to show most there. Each draw gets an equal part of the budge
 numbers; it counts only if its certificate is within the budget.
 
 If the budget protects objects of a size (`Budget.hidden`), several sizes of cells and the whole picture are tried as
-units. The planner takes the one of the best expected picture at which such an object costs at most the budget, wherever
-it lies.
+units. The planner takes the unit with the best expected picture at which such an object costs at most the budget,
+wherever it lies.
 """
 
 from __future__ import annotations

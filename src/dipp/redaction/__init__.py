@@ -10,7 +10,7 @@
 | `raster`, `png`, `tiff` | pictures as whole numbers; PNG and TIFF without loss |
 | `others` | files that Pillow and libheif decode |
 | `dicom` | DICOM files, which keep only the tags that decode them |
-| `colour` | standard colour spaces in the place of ICC profiles |
+| `colour` | standard colour spaces in place of ICC profiles |
 | `crops`, `paint` | rectangles around regions, and what is painted in them |
 | `sources` | files as redaction sees them: open, drop, fill, write |
 | `answers` | regions with ε above 0: their units, their answers, and the picture that these show |

@@ -15,7 +15,7 @@ JOIN = 32
 
 
 def crops(unknown: Mask) -> Iterator[tuple[tuple[slice, slice], Mask]]:
-    """Yield rectangles around groups of hidden pixels, with the pixels that are to be painted in each.
+    """Yield rectangles around groups of hidden pixels, with the pixels to paint in each.
 
     Args:
         unknown: (H, W): which pixels are hidden.

@@ -20,7 +20,7 @@ from dipp.redaction.outlines import Mask
 
 
 def without(values: NDArray[Any], hidden: Mask) -> NDArray[Any]:
-    """Return values (H, W, …) with zeros in the place of everything hidden.
+    """Return values (H, W, …) with zeros in place of everything hidden.
 
     Args:
         values: Pixels (H, W, C), or blocks of coefficients (rows, columns, 64).

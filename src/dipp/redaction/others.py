@@ -95,7 +95,7 @@ def of_pillow(content: bytes, kind: str) -> Raster:
 
 
 def of_webp(content: bytes) -> Raster:
-    """Return the picture of a WebP file, with black in the place of wholly transparent colours.
+    """Return the picture of a WebP file, with black in place of wholly transparent colours.
 
     Encoders choose the colours of transparent pixels by the pixels around them, to save bytes. So outside a region,
     those colours could tell of it.

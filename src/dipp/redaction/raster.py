@@ -42,7 +42,7 @@ def reduced(picture: Raster, unknown: Mask) -> Raster:
     depth are chosen again, by the known pixels alone.
 
     Args:
-        picture: A picture with zeros in the place of what is hidden.
+        picture: A picture with zeros in place of what is hidden.
         unknown: (H, W): which pixels are hidden.
     """
     values = picture.values
@@ -61,7 +61,7 @@ def filled(
     """Return whole numbers (H, W, C) with fill in the hidden pixels.
 
     Args:
-        values: The picture with zeros in the place of what is hidden, of any integer dtype.
+        values: The picture with zeros in place of what is hidden, of any integer dtype.
         unknown: (H, W): which pixels are hidden.
         fill: What is painted in the hidden pixels.
         alpha: Whether the last channel is alpha; hidden pixels become opaque.

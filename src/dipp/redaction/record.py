@@ -147,7 +147,7 @@ class Record:
 
 
 def _numbered(regions: Sequence[Region]) -> list[Region]:
-    """Return regions with numbers in the place of their ids, because an id may be a name and the record is public."""
+    """Return regions with numbers in place of their ids, because an id may be a name and the record is public."""
     ids = list(dict.fromkeys(region.id for region in regions if region.id is not None))
     return [region if region.id is None else replace(region, id=str(ids.index(region.id) + 1)) for region in regions]
 

@@ -197,7 +197,7 @@ class Redactor:
         )
 
     def chosen(self, name: str, declared: Declared | None) -> Declared:
-        """Return the regions of a picture that are to be hidden: those of the chosen kinds.
+        """Return the regions of a picture to hide: those of the chosen kinds.
 
         Args:
             name: Name of the picture, for errors.
@@ -248,7 +248,7 @@ class Redactor:
         return redacted
 
     def opened(self, name: str, content: bytes, declared: Declared) -> Opened:
-        """Return an opened picture with the cells that are to be hidden; nothing is charged or painted yet.
+        """Return an opened picture with the cells to hide; nothing is charged or painted yet.
 
         Args:
             name: Name of the picture, for errors.

@@ -1,4 +1,4 @@
-"""Regions: what is to be hidden in a picture, and the pixels that this covers (`outlines`).
+"""Regions: what to hide in a picture, and the pixels that this covers (`outlines`).
 
 The coordinates of outlines belong to the picture as it is stored, or as a viewer turns it by its EXIF orientation.
 `PlacedRegions.mask` returns pixels as they are stored.

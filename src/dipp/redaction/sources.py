@@ -60,7 +60,7 @@ STRIP = 16
 
 @dataclass(frozen=True, eq=False)
 class Source(ABC):
-    """A picture that is to be redacted."""
+    """A picture to redact."""
 
     kind: str
     """Format of the file that is written."""
@@ -315,6 +315,6 @@ def _raster(
 
 
 def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """Return our own profile in the place of a file's profile, and notes about that for the record."""
+    """Return our own profile in place of a file's profile, and notes about that for the record."""
     space = colour.standard(given) if given else colour.SRGB
     return (b"", (NO_PROFILE,)) if space is None else (colour.profile(space), ())

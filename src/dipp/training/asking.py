@@ -122,7 +122,7 @@ class Asking:
         return replace(self.steps[-1], snr_gain=float(short_floats(np.array([snr]))[0]))
 
     def error(self, last: Question) -> float:
-        """Return the mean squared error of the network's picture, with `last` in the place of the last question."""
+        """Return the mean squared error of the network's picture, with `last` in place of the last question."""
         plan = Plan(CODING, (*self.steps[:-1], last), unit=self.unit)
         trajectory = Chain(plan, self.denoiser, SEED, self.geometry).trajectory
         picture = colours_last(trajectory.expected(len(self.steps), self.state))

@@ -50,7 +50,7 @@ def load(denoiser: Denoiser, data: Path, count: int, window: Window | None = Non
         window: Values that become black and white in pictures of more than eight bits. None skips such pictures.
 
     Returns:
-        uint8 latents (N, h, w, c) in the place of pixels, and the number of files that were skipped.
+        uint8 latents (N, h, w, c) in place of pixels, and the number of files that were skipped.
 
     Raises:
         DippError: The model is not a latent model of square pictures, or no picture is large enough.

@@ -242,6 +242,6 @@ def _tiles(picture: Pixels, size: int) -> list[Pixels]:
 
 
 def _starts(side: int, size: int) -> list[int]:
-    """Where the tiles along one side start, in pixels."""
+    """Return where the tiles along one side start, in pixels."""
     count = min(-(-side // size), round(TILES**0.5))
     return sorted({round(start) for start in np.linspace(0, side - size, count)})

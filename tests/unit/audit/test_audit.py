@@ -360,7 +360,7 @@ def test_every_broken_encoder_is_caught(subject: Subject) -> None:
 @pytest.mark.slow
 @SUBJECTS
 def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real encoder in the place of each broken one raises no alarm."""
+    """The real encoder in place of each broken one raises no alarm."""
     honest = Controls(
         {"the real one": blackbox.encoder},
         {"really": (Selector, likelihood.log_law)},

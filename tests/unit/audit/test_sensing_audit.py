@@ -338,7 +338,7 @@ def test_every_mistake_is_caught(subject: Subject) -> None:
 @pytest.mark.slow
 @SUBJECTS
 def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real encoder in the place of each broken one raises no alarm."""
+    """The real encoder in place of each broken one raises no alarm."""
     honest = Controls(
         {"the real one": blackbox.encoder, "the rule": broken.encoder(broken._honest)},
         {"really": (Selector, likelihood.log_law)},

@@ -78,7 +78,8 @@ def test_noise_has_the_scale_of_its_epsilon() -> None:
 def test_noise_of_the_cube_falls_with_its_largest_value_alone() -> None:
     """‖n‖∞ ~ Gamma(C, 2/ε) and n/‖n‖∞ uniform on the surface of the cube give the density e^(−ε‖n‖∞/2).
 
-    Of 102,400 pixels, a mean of deviation σ is within 6σ/√102,400 but for 2e-9, a share within 6·0.5/√102,400.
+    Of 102,400 pixels, a mean of deviation σ is within 6σ/√102,400 except with a probability of 2e-9, and a share
+    within 6·0.5/√102,400.
     """
     epsilon, bound = 5.0, 6 / math.sqrt(COUNT * 256)
     noise = drawn(Cube(epsilon), level(0)).astype(np.float64) + 1
@@ -149,7 +150,7 @@ def test_pruning_takes_away_the_mean_of_each_block() -> None:
     pixels = np.random.default_rng(0).integers(100, 140, (2, 4, 4, 3)).astype(np.uint8)
     planes = Slicing(1.0, pruned=True).planes(pixels).astype(np.float64) - 128
     means = planes.reshape(2, 2, 2, 2, 2, 3).mean(axis=(2, 4))
-    assert np.abs(means).max() <= 0.5  # but for rounding
+    assert np.abs(means).max() <= 0.5  # up to rounding
     assert np.array_equal(Slicing(1.0, pruned=True).planes(pixels), Slicing(1.0, pruned=True).planes(pixels + 40))
 
 

@@ -10,7 +10,7 @@
 | `deid` | recipes of pydicom's deid: `coordinates` and `ctpcoordinates` |
 | `yolo` | YOLO text, one file for each picture |
 | `masks` | PNG masks, one file for each picture |
-| `column` | a column of a table, in the place of a file |
+| `column` | a column of a table, in place of a file |
 | `reading` | what the formats share: names of pictures, numbers, JSON, XML |
 
 A new format is a module and an entry in `FORMATS`. A file is read by the first format that recognises it.

@@ -10,7 +10,7 @@ An empty cell (null) declares nothing for its picture. Any other cell holds one 
 | a PNG, as bytes or {bytes, path} | its pixels that are not 0 |
 | text | JSON of one of the first three |
 
-Some datasets store the right and lower edge in the place of width and height. Read as width and height, they hide at
+Some datasets store the right and lower edge in place of width and height. Read as width and height, they hide at
 least the box that was meant.
 """
 
@@ -26,7 +26,7 @@ from dipp.redaction.formats.reading import File, box, numbers
 from dipp.redaction.regions import Declared, Region
 
 PREFIX = "column:"
-"""Beginning of the text that users give in the place of a file of regions: `column:NAME`."""
+"""Beginning of the text that users give in place of a file of regions: `column:NAME`."""
 KINDS = ("category", "category_id", "label", "kind", "class")
 """Keys of an object that may state its kind; the first one that is present counts."""
 OWN = {"box", "edges", "polygon", "mask"}

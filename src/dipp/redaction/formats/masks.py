@@ -21,7 +21,7 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the region that a mask declares for its picture; a mask of zeros declares that nothing is to be hidden."""
+    """Return the region that a mask declares for its picture; a mask of zeros declares nothing to hide."""
     try:
         inside = drawn(file.content)
     except DippError as error:

@@ -25,7 +25,7 @@ LINE = re.compile(r"\s*\d+(\s+[-+.\deE]+){4,}\s*")
 
 
 def recognises(file: File) -> bool:
-    """Return whether a file is YOLO text; an empty .txt file is, and declares that nothing is to be hidden."""
+    """Return whether a file is YOLO text; an empty .txt file is, and declares that there is nothing to hide."""
     if file.text is None or file.path.suffix.lower() != ".txt":
         return False
     return all(LINE.fullmatch(line) for line in file.text.splitlines() if line.strip())

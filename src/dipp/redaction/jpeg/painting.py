@@ -16,7 +16,7 @@ from dipp.redaction.paint import Fill
 
 
 def erased(picture: Jpeg, cells: Mask) -> Jpeg:
-    """Return a picture with zeros in the place of the coefficients of hidden MCUs.
+    """Return a picture with zeros in place of the coefficients of hidden MCUs.
 
     Args:
         picture: The picture.
