@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 """Pattern of a hub id: owner/name."""
+FLOATS = {"F16", "F32"}
+"""Kinds of numbers that weights may have where they are read as NumPy arrays, by their names in safetensors."""
 
 
 def fetch(name: str, files: tuple[str, ...]) -> Path:
@@ -106,10 +108,26 @@ def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
 
 
 def read_arrays(name: str, path: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors in a file of a model as NumPy arrays; otherwise as `read_tensors`."""
+    """Return the tensors in a file of a model as NumPy arrays; otherwise as `read_tensors`.
+
+    Raises:
+        DippError: The file is missing or damaged, or has numbers of a kind that NumPy lacks, such as bfloat16.
+    """
+    from safetensors import safe_open
     from safetensors.numpy import load_file
 
-    return _loaded(load_file, name, path)
+    def load(file: Path) -> dict[str, Any]:
+        with safe_open(file, "np") as stored:
+            kinds = {stored.get_slice(tensor).get_dtype() for tensor in stored.keys()}  # noqa: SIM118 - it is no dict
+        if others := kinds - FLOATS:
+            raise DippError(
+                "model",
+                f"{name} stores weights as {', '.join(sorted(others))} in {path.as_posix()}",
+                f"store them as {' or '.join(sorted(FLOATS))}",
+            )
+        return load_file(file)
+
+    return _loaded(load, name, path)
 
 
 def _loaded(load: Callable[[Path], dict[str, Any]], name: str, path: Path) -> dict[str, Any]:
@@ -122,5 +140,5 @@ def _loaded(load: Callable[[Path], dict[str, Any]], name: str, path: Path) -> di
         raise DippError("model", f"{name} has {weights}", f"name a model with {path.as_posix()}")
     try:
         return load(folder / path)
-    except (SafetensorError, TypeError, KeyError):  # NumPy has no bfloat16
+    except SafetensorError:
         raise DippError("model", f"{name} has a damaged {path.as_posix()}", "fetch the model again") from None

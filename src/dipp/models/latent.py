@@ -11,6 +11,9 @@ For a chain, such a model is a denoiser of pictures of latents (`core.latents`),
 `ladder.Ladder.schedule`. The VAE works before and after the chain: `LatentDenoiser.coded` computes eight-bit latents of
 private pixels, and `LatentDenoiser.picture` computes a picture from predicted latents.
 
+**Evidence.** The network takes a state and a timestep. An estimate is merged into the state, and a map of precisions
+becomes one SNR (`evidence`), whose nearest timestep is taken. Answers to comparisons are ignored.
+
 **Numbers.** Weights are converted to fp32, whatever their stored dtype, and coded steps compute in fp32
 (`denoiser.Numbers`). The last prediction and the VAE's decoding, which no other machine has to reproduce, are bf16 on
 CUDA.

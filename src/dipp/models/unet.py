@@ -5,6 +5,8 @@ and `scheduler/` or side by side.
 
 **Numbers.** Coded steps along timesteps need the accuracy of fp32, and TF32 is enough for sensing
 (`denoiser.Numbers`). On CUDA the network is captured as one graph for each padded batch size (`engine`).
+
+**Evidence.** As latent models, it takes a merged state at the nearest timestep, and ignores answers to comparisons.
 """
 
 from __future__ import annotations

@@ -41,10 +41,18 @@ class Settings:
             raise DippError("steps, minutes", "must not both be given or both be missing", "give one of them")
         if not (self.steps is None or self.steps >= 1) or not (self.minutes is None or 0 < self.minutes < math.inf):
             raise DippError("steps, minutes", "must be above 0")
-        if self.batch < 2 or not 0 < self.learning_rate < 1 or not 0 <= self.ema < 1 or not 0 < self.coded < 1:
-            raise DippError("train", "needs batch ≥ 2, 0 < learning-rate < 1, 0 ≤ ema < 1 and 0 < coded < 1")
-        if not 0 <= self.told < 1:
-            raise DippError("told", f"must be at least 0 and below 1, got {self.told}")
+        if self.batch < 2:
+            raise DippError(
+                "batch",
+                f"must be at least 2, got {self.batch}: a step takes a tile of a sensing chain and another one",
+                "give 2, or train on smaller tiles by --size",
+            )
+        for name, value in (("learning_rate", self.learning_rate), ("coded", self.coded)):
+            if not 0 < value < 1:
+                raise DippError(name, f"must be above 0 and below 1, got {value}")
+        for name, value in (("ema", self.ema), ("told", self.told)):
+            if not 0 <= value < 1:
+                raise DippError(name, f"must be at least 0 and below 1, got {value}")
         if not 0 <= self.seed < MAX_SEED:
             raise DippError("seed", f"must be a whole number from 0 to {MAX_SEED - 1}, got {self.seed}")
 

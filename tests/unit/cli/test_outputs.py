@@ -41,7 +41,18 @@ def test_an_existing_file_is_not_replaced(name: str, arguments: tuple[str, ...],
     [
         (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "0"), ("count", "must be at least 1, got 0")),
         (("calibrate", EMBEDDED, "pictures", "-o", "a.json", "--count", "-3"), ("count", "must be at least 1, got -3")),
-        (("train", "pictures", "-o", "run", "--steps", "1", "--batch", "0"), ("train", "needs batch ≥ 2")),
+        (
+            ("train", "pictures", "-o", "run", "--steps", "1", "--batch", "1"),
+            ("batch", "must be at least 2, got 1"),
+        ),
+        (
+            ("train", "pictures", "-o", "run", "--steps", "1", "--ema", "1"),
+            ("ema", "must be at least 0 and below 1, got 1"),
+        ),
+        (
+            ("train", "pictures", "-o", "run", "--steps", "1", "--coded", "0"),
+            ("coded", "must be above 0 and below 1, got 0"),
+        ),
         (("decode", "a.dipp", "-o", "b", "--noisy", "--sample"), ("noisy", "denoises nothing", "leave out")),
         (("decode", "a.dipp", "-o", "b", "--noisy", "--calls", "2"), ("noisy", "denoises nothing", "leave out")),
         (("decode", "a.dipp", "-o", "b", "--ancestral", "--sample"), ("ancestral", "samples through every timestep")),

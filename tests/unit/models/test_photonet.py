@@ -55,6 +55,14 @@ def load(folder: Path, device: str = "cpu") -> PhotoDenoiser:
     return found
 
 
+def test_weights_in_a_format_that_numpy_lacks_are_named(folder: Path) -> None:
+    stored = load_file(folder / photonet.WEIGHTS)
+    name = min(stored)
+    save_file(stored | {name: stored[name].bfloat16()}, folder / photonet.WEIGHTS)
+    with refused("model", "as BF16 in", photonet.WEIGHTS, remedy="F16 or F32"):
+        load(folder)
+
+
 def noisy(count: int, *size: int) -> torch.Tensor:
     return torch.randn(count, 3, *(size or (16, 16)), generator=torch.Generator().manual_seed(count))
 
