@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
-from dipp.core.code import Tilted
+from dipp.core.code import TiltedCode
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep, Step
@@ -37,7 +37,7 @@ GAIN = 2.0**-8
 """SNR gain of a clipped step. No ε depends on it."""
 WIDTHS = {0.3: "-", 0.1: "--", 0.03: ":"}
 """Clips c, for data in [−1, 1], and the line style of each."""
-CODES: dict[Tilted, tuple[str, str]] = {Flat(): ("#31a354", "flat"), Pairs(): ("#08519c", "pairs")}
+CODES: dict[TiltedCode, tuple[str, str]] = {Flat(): ("#31a354", "flat"), Pairs(): ("#08519c", "pairs")}
 STATED = (1, 2, 4, 8, 16, 26, 51, 102, 255)
 """Changes of a pixel whose ε is printed."""
 
@@ -59,7 +59,7 @@ def ledger_of(coding: Coding, gain: float) -> Ledger:
     return Certificate.of(Plan(coding, tuple(steps)), Geometry(1, PIXELS, CHANNELS)).ledger
 
 
-def clipped(code: Tilted, width: float) -> Ledger:
+def clipped(code: TiltedCode, width: float) -> Ledger:
     """Return one pass of clipped steps at the largest tilt within the budget."""
     step = SensingStep(largest_tilt(code, 1, Budget.pure(EPSILON)), float(np.float32(width)), GAIN, 1, 1)
     plan = Plan(Coding(Sign(period=CHANNELS * GROUPS), code), (step,) * GROUPS)

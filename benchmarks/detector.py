@@ -25,7 +25,7 @@ from provenance import provenance, write
 from skimage import data
 
 from dipp.redaction import detect
-from dipp.redaction.detect import Found, Pixels
+from dipp.redaction.detect import DetectedBox, Pixels
 
 SIZES = (50, 100, 400)
 FACES = 100
@@ -45,7 +45,7 @@ def _face(annotated: Mapping[str, str]) -> Face:
     return left, top, width, height
 
 
-def covers(box: Found, face: Face, share: float) -> bool:
+def covers(box: DetectedBox, face: Face, share: float) -> bool:
     """Return whether a box covers the middle of a face: a share of its width and of its height."""
     _, x, y, across, down = box
     left, top, width, height = face

@@ -59,7 +59,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Question, Step
 from dipp.core.units import Picture
 from dipp.models.components import Pipeline
-from dipp.models.conditioning import Conditions, OfOneText
+from dipp.models.conditioning import Conditions, OneTextConditioning
 from dipp.models.denoiser import Numbers, torch_device
 from dipp.models.engine import ready
 from dipp.models.evidence import Evidence
@@ -100,7 +100,7 @@ class InHalf(LatentDenoiser):
 
 
 @dataclass(frozen=True)
-class RandomText(OfOneText):
+class RandomText(OneTextConditioning):
     """A prompt that no text encoder has seen."""
 
     def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002

@@ -71,7 +71,7 @@ def encoded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seeds: int) -> dict[
         selector = Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
         state, chosen = chain.run(range(len(pixels)), selector)
         rows = np.concatenate(chosen, axis=1)
-        archive = Archive.build(Codec(denoiser, plan).release(seed), [chain.geometry] * len(pixels), rows)
+        archive = Archive.build(Codec(denoiser, plan).parameters(seed), [chain.geometry] * len(pixels), rows)
         found.append(psnr(chain.trajectory.expected(len(plan.steps), state), pixels))
         bpps.append(archive.payload_bpp)
     return {

@@ -72,7 +72,7 @@ from dipp.models.evidence import Evidence
 from dipp.planning.questions import MOST, QuestionPlanner, Row, candidates_of, plan_of, step_of
 from dipp.privacy.budget import Budget
 from dipp.training import public_pictures, recipes, words
-from dipp.training.asking import LABELS, Asking
+from dipp.training.asking import LABELS, AskedPictures
 from experiments.comparisons import chained
 from experiments.comparisons import units as rivals
 
@@ -165,7 +165,7 @@ def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) 
     """Return one question of words to each unit, interpolated; of four draws where one cannot take all of ε."""
     split = 1 if epsilon <= MOST else 2
     each = epsilon / split**2
-    asked = Asking(denoiser, unit, pixels)
+    asked = AskedPictures(denoiser, unit, pixels)
     step = step_of(candidates_of(each)._replace(split=split, rounds=4), each)
     for _, _, ask in asked.rounds(step):
         ask(denoiser)

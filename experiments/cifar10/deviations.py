@@ -44,10 +44,10 @@ class Observer:
 
 def measure(source: Archive, denoiser: Denoiser, pixels: Pixels) -> dict[str, Any]:
     """Return quantiles of δ over all steps, pictures and coordinates, and both divergences along the same chain."""
-    plan, geometry, count = source.release.plan, source.geometry(0), len(pixels)
+    plan, geometry, count = source.parameters.plan, source.geometry(0), len(pixels)
     reader = IndexReader(source.batch(0, count), plan.chunk_counts(geometry))
     observer = Observer(reader, pixels.reshape(count, -1))
-    Chain(plan, denoiser, source.release.seed, geometry).run(range(count), observer)
+    Chain(plan, denoiser, source.parameters.seed, geometry).run(range(count), observer)
     delta = np.concatenate([step.reshape(-1) for step in observer.met]).astype(np.float64)
     bits = {channel.name: float(channel.kl(delta).sum()) / pixels[..., 0].size for channel in (Laplace(), Gaussian())}
     return {

@@ -30,7 +30,7 @@ from dipp.codec.pictures import Pixels
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
-from dipp.format.release import promised
+from dipp.format.parameters import promised
 from dipp.privacy.budget import Budget
 from experiments.cifar10.config import Probes
 from experiments.cifar10.releases import Maker

@@ -20,7 +20,7 @@ from dipp import models
 from dipp.codec.batches import batch_size
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
-from dipp.codec.decoding import NOISY, Decoding, End
+from dipp.codec.decoding import NOISY, ChainEnd, Decoding
 from dipp.codec.pictures import Pixels, to_pixels
 from dipp.core.geometry import Geometry
 from dipp.core.signal import to_signal
@@ -28,7 +28,7 @@ from dipp.core.steps import Step
 from dipp.errors import DippError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
-from dipp.models import diffusion
+from dipp.models import samplers
 from dipp.models.denoiser import Denoiser
 from dipp.models.unet import UNetDenoiser
 from dipp.planning.planner import Planner, Point
@@ -117,7 +117,7 @@ class Maker:
         if release.like is None:
             return self.choose(release.method, budget, release.bpp)
         planner: Planner = self._planner(release.method, budget)
-        steps = self._open(self.config.release(release.like)).release.plan.steps
+        steps = self._open(self.config.release(release.like)).parameters.plan.steps
         if release.same_steps:
             return planner.along([steps[0].start, *(step.end for step in steps)])
         if release.relative_snr is None:
@@ -139,7 +139,7 @@ class Maker:
         states: list[torch.Tensor] = []
         finishing = 0.0
 
-        def keep(end: End) -> None:
+        def keep(end: ChainEnd) -> None:
             nonlocal finishing
             begin = time.perf_counter()
             if not states:
@@ -188,7 +188,7 @@ class Maker:
         """Return the reconstructions to make with an archive; sampled ones only if classifiers are trained on them."""
         return tuple(output for output in release.outputs if output != "sampled" or output in release.train)
 
-    def _finished(self, release: Release, output: str, end: End) -> Pixels:
+    def _finished(self, release: Release, output: str, end: ChainEnd) -> Pixels:
         """Return a reconstruction of the last states of a batch."""
         if release.sensed:
             return end.pictures(Decoding(sample=output == "sampled"))
@@ -283,7 +283,7 @@ class Maker:
     def _denoised(self, state: torch.Tensor, t: int) -> Pixels:
         whole = len(state) == batch_size(self.denoiser.device.type, Geometry.of(self.pixels.shape[1:]))
         predict = self._sampler if whole else self._plain
-        return to_pixels(diffusion.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
+        return to_pixels(samplers.fast(predict, self.denoiser.schedule, state, t, self.config.calls))
 
     def ancestral(self, release: Release, count: int) -> Pixels:
         """Return the first pictures of a release, denoised by DDPM sampling through every timestep, as in the paper."""
@@ -298,7 +298,8 @@ class Maker:
     def _first(source: Archive, count: int) -> Archive:
         """Return an archive of the first pictures of another archive."""
         last = min(count, len(source))
-        return Archive.build(source.release, [source.geometry(number) for number in range(last)], source.batch(0, last))
+        geometries = [source.geometry(number) for number in range(last)]
+        return Archive.build(source.parameters, geometries, source.batch(0, last))
 
     def require(self, release: Release, output: str) -> None:
         """Raise if neither the pictures nor the archive of a release exist, before time is spent on a wave."""
@@ -341,7 +342,7 @@ def rate(path: Path) -> dict[str, Any]:
 
 def certificate(source: Archive) -> dict[str, Any] | None:
     """Return pure ε, ρ and ε at `DELTA` per pixel; None for a coding without a certificate."""
-    if not source.release.plan.coding.certified:
+    if not source.parameters.plan.coding.certified:
         return None
     found = source.certificate
     return {"epsilon": found.epsilon, "rho": found.rho, "delta": DELTA, "epsilon_at_delta": found.approximate(DELTA)}

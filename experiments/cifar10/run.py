@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dipp.codec.pictures import Pixels
 from dipp.core import randomness
 from dipp.data import cifar
-from dipp.data.sources import Cifar
+from dipp.data.cifar_source import Cifar
 from dipp.errors import DippError
 from dipp.models.denoiser import torch_device
 from experiments.cifar10.config import SPLITS, Config

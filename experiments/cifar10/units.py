@@ -45,7 +45,7 @@ import dipp
 from dipp import files, models
 from dipp.cli.main import run_app
 from dipp.cli.options import AUTO, Device
-from dipp.codec.decoding import End
+from dipp.codec.decoding import ChainEnd
 from dipp.codec.pictures import Pixels, to_pixels
 from dipp.core import units
 from dipp.core.geometry import Geometry
@@ -239,7 +239,7 @@ def _asked(case: Case, unit: Unit, pixels: Pixels, denoiser: Denoiser, store: St
     else:
         plan = _plain(case.epsilon, unit, geometry)
 
-    def keep(end: End) -> None:
+    def keep(end: ChainEnd) -> None:
         if case.method == "dipp":
             found.append(end.pictures())
         else:

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from dipp.codec import Codec
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.decoder import Decoder, IndexReader
-from dipp.codec.decoding import End
+from dipp.codec.decoding import ChainEnd
 from dipp.codec.encoder import encode_batch
-from dipp.codec.pictures import Picture, Pixels
+from dipp.codec.pictures import CodecPicture, Pixels
 from dipp.core import randomness, units
 from dipp.core.geometry import Geometry
 from dipp.core.signal import to_levels
@@ -39,7 +39,7 @@ from dipp.format.archive import Archive
 from dipp.models.books import RAW
 from dipp.planning.regions import plan_of_regions
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 from dipp.risk import bounds
 from dipp.risk.descriptors import described
 from dipp.risk.networks import SmallNetwork
@@ -165,7 +165,7 @@ def _asked(chain: Chain, pictures: Pixels, times: int) -> Indices:
     rows = []
     for time_of in range(times):
         numbers = range(time_of * len(pictures), (time_of + 1) * len(pictures))
-        rows.append(encode_batch(chain, [Picture(one) for one in pictures], numbers, Recorder())[0])
+        rows.append(encode_batch(chain, [CodecPicture(one) for one in pictures], numbers, Recorder())[0])
     return np.concatenate(rows)
 
 
@@ -175,16 +175,16 @@ def _shown(chain: Chain, released: Indices) -> tuple[Pixels, Integers]:
     counts, steps, found = chain.plan.chunk_counts(chain.geometry), len(chain.plan.steps), []
     for row in rows:
         state, _ = chain.run([0], IndexReader(row[None], counts))
-        found.append(End(chain, steps, state, [0], np.zeros(1, bool)).pictures())
+        found.append(ChainEnd(chain, steps, state, [0], np.zeros(1, bool)).pictures())
     return np.concatenate(found), which.reshape(-1)
 
 
 def _decoded(codec: Codec, archive: Archive) -> tuple[Pixels, Integers]:
     """Return the different pictures of an archive of pictures of one size, and the number of each file's picture."""
     rows, which = np.unique(archive.batch(0, len(archive)), axis=0, return_inverse=True)
-    geometry = archive.release.geometry(*archive.runs[0, 1:].tolist())
+    geometry = archive.parameters.geometry(*archive.runs[0, 1:].tolist())
     grey = np.repeat(archive.grey[:1], len(rows))
-    end = Decoder(codec.denoiser).end(archive.release, geometry, rows, range(len(rows)), grey)
+    end = Decoder(codec.denoiser).end(archive.parameters, geometry, rows, range(len(rows)), grey)
     return end.pictures(), which.reshape(-1)
 
 

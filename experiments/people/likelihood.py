@@ -38,13 +38,13 @@ def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np
     Raises:
         DippError: The archive has no questions, or other sizes.
     """
-    release = archive.release
-    if release.plan.kind != Question.kind:
+    parameters = archive.parameters
+    if parameters.plan.kind != Question.kind:
         raise DippError("archive", "must have questions, which ask units larger than a pixel")
     if {(height, width) for _, height, width in archive.runs.tolist()} != {candidates.shape[1:3]}:
         raise DippError("archive", "must have pictures of the size of the candidates")
-    geometry = release.geometry(*candidates.shape[1:3])
-    chain = Chain.of_pictures(release.plan, denoiser, release.seed, geometry)
+    geometry = parameters.geometry(*candidates.shape[1:3])
+    chain = Chain.of_pictures(parameters.plan, denoiser, parameters.seed, geometry)
     return of_rows(chain, archive.batch(0, len(archive)), candidates)
 
 

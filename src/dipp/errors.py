@@ -28,7 +28,7 @@ class DippError(ValueError):
 
     def __str__(self) -> str:
         text = f"{self.problem}; {self.remedy}" if self.remedy else self.problem
-        return f"{self.argument}: {text}" if self.argument else text
+        return f"{self.argument} {text}" if self.argument else text
 
     def about(self, argument: str) -> Self:
         """Return the same error about another argument."""
@@ -64,3 +64,8 @@ class InconsistentError(DippError):
 
 class NoCertificateError(DippError):
     """The mechanism has no differential-privacy guarantee, so no ε is stated for it."""
+
+
+def installing(extra: str) -> str:
+    """Return the remedy for a package that is missing: how to install the optional dependencies called `extra`."""
+    return f'in a checkout of dipp, pip install ".[{extra}]"'

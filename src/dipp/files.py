@@ -39,7 +39,7 @@ def is_part(name: str) -> bool:
 class Draft:
     """An unfinished file, which `draft` made."""
 
-    place: Path
+    path: Path
     """Path to write its content to, in this process only."""
     part: Path
     """Its temporary name. A file without a name gets this one only if it has to replace another file."""
@@ -48,12 +48,12 @@ class Draft:
 
     def finish(self) -> None:
         """Write everything to the disk, and give the file the permissions of a new file."""
-        with self.place.open("rb+") as written:
+        with self.path.open("rb+") as written:
             os.fsync(written.fileno())
         if self.handle is None:
             mask = os.umask(0o077)
             os.umask(mask)
-            self.place.chmod(0o666 & ~mask)
+            self.path.chmod(0o666 & ~mask)
 
     def replace(self, path: Path) -> None:
         """Give the file its final name, and replace a file that has this name."""
@@ -159,7 +159,7 @@ def atomic(path: Path) -> Iterator[Path]:
     """
     try:
         with draft(path.parent) as unfinished:
-            yield unfinished.place
+            yield unfinished.path
             unfinished.finish()
             unfinished.replace(path)
     except OSError as error:

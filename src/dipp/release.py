@@ -37,14 +37,14 @@ from dipp.redaction.redact import MISSED, RedactOptions
 from dipp.redaction.sources import OTHERS
 
 if TYPE_CHECKING:
-    from dipp.data.redacting import Redacting
+    from dipp.data.redacting import RedactionPurpose
 
 LOGGER = logging.getLogger("dipp")
 TABLES = (".parquet", ".tar", ".zip", ".npz", ".npy", ".json")
 """Suffixes of files with many pictures, which a run can read and never writes."""
 
 
-class Privatized(NamedTuple):
+class DatasetRelease(NamedTuple):
     """The result of `privatized`: what was released, its papers, and warnings about it."""
 
     summary: Summary
@@ -150,7 +150,7 @@ def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptio
     return result.summary
 
 
-def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> Privatized:
+def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> DatasetRelease:
     """Release a dataset as `privatize` does, but return the warnings instead of logging them.
 
     Raises:
@@ -180,7 +180,7 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
         summary, papers = _carried_out(src, target, purpose, choices, options)
         dropped = (OTHERS,) if OTHERS in summary.facts["certificate"]["assumptions"] else ()
         visible = purpose.left_visible(position for position, *_ in summary.skipped)
-        return Privatized(summary, papers, (*dropped, *([visible] if visible else ()), MISSED), ())
+        return DatasetRelease(summary, papers, (*dropped, *([visible] if visible else ()), MISSED), ())
     codec = Codec.from_pretrained(model, device=device, **plan_of(options))
     named = str(Path(model).resolve()) if Path(model).is_dir() else str(model)
     summary, papers = _carried_out(src, target, runs.encoding(codec, named, choices), choices, options)
@@ -188,7 +188,7 @@ def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOpti
     warnings = advice.release_warnings(claim, summary.facts["pixels"], summary.facts["images"])
     certificate = None if claim is None else Certificate.from_json(json.dumps(claim))
     unused = why_unused(codec.budget, certificate, codec.bound, options.get("final_timestep"))
-    return Privatized(summary, papers, warnings, unused)
+    return DatasetRelease(summary, papers, warnings, unused)
 
 
 def _carried_out(
@@ -211,23 +211,20 @@ def _carried_out(
         bar.finished(summary)
     if not summary.facts["images"]:
         _remove_nothing(target)
-        raise DippError(
-            "src",
-            f"has no picture that can be used, the first because: {summary.skipped[0][1]}",
-            "nothing was released",
-        )
+        _, reason, name = summary.skipped[0]
+        raise DippError("src", f"has no picture that can be used: {name} {reason}", "nothing was released")
     papers = writing.write(target, Words(), overwrite=True)  # papers of an earlier release at this path are replaced
     return summary, tuple(papers)
 
 
-def _redacting(regions: str | Path, options: PrivatizeOptions) -> Redacting:
+def _redacting(regions: str | Path, options: PrivatizeOptions) -> RedactionPurpose:
     """Return the purpose of a run that redacts."""
-    from dipp.data.redacting import Redacting
+    from dipp.data.redacting import RedactionPurpose
     from dipp.redaction.redact import Redactor
 
     chosen = {name: value for name, value in options.items() if name in RedactOptions.__annotations__}
     redactor = Redactor.of(**cast(RedactOptions, chosen))
-    return Redacting(
+    return RedactionPurpose(
         redactor, regions, options.get("gaps"), options.get("name_column"), options.get("drop_labels", False)
     )
 

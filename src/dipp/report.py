@@ -19,9 +19,9 @@ from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import lower, upper
 
 if TYPE_CHECKING:
-    from dipp.attest.checks import Checked
+    from dipp.attest.checks import ReleaseCheck
     from dipp.audit import Audit
-    from dipp.audit.exact import Exact
+    from dipp.audit.exact import ExactAudit
     from dipp.audit.law import Law
     from dipp.audit.mechanism import MechanismAudit
     from dipp.audit.suite import CodingAudit
@@ -32,7 +32,7 @@ UNCHECKED = "computed from the shards; --verify unpacks all that was coded, and 
 NO_CERTIFICATE = "none: this coding is not differentially private"
 
 
-def archive_text(source: Archive, checked: Checked | None = None) -> str:
+def archive_text(source: Archive, checked: ReleaseCheck | None = None) -> str:
     """Return the facts of an archive as text.
 
     Args:
@@ -45,7 +45,7 @@ def archive_text(source: Archive, checked: Checked | None = None) -> str:
         (
             *_head(facts, statement, _sizes(source)),
             f"mechanism    {facts['coding']}, α = {facts['alpha']}",
-            f"schedule     {source.release.plan.words(source.release.channels)}",
+            f"schedule     {source.parameters.plan.words(source.parameters.channels)}",
             *source_lines(facts),
             f"model        {facts['model']}",
             f"seed         {_seed(facts)}",
@@ -83,14 +83,14 @@ def _seed(facts: dict[str, Any]) -> str:
     public = Beacon(beacon["round"], bytes.fromhex(beacon["value"]), bytes.fromhex(beacon["own"]))
     if public.seed.hex() != facts["seed"]:
         raise DippError("seed", "does not follow from its beacon", "do not trust the file")
-    own = f"16 bytes {chosen[facts['seed_given']]}" if public.own != NOTHING else "nothing else"
+    mixed = f"16 bytes {chosen[facts['seed_given']]}" if public.own != NOTHING else "nothing else"
     return (
-        f"{facts['seed']}, which follows from round {public.round} of a public beacon and {own}; the value of that "
+        f"{facts['seed']}, which follows from round {public.round} of a public beacon and {mixed}; the value of that "
         f"round, to be compared with what was published: {public.value.hex()}"
     )
 
 
-def dataset_text(folder: Path, facts: dict[str, Any], checked: Checked | None = None) -> str:
+def dataset_text(folder: Path, facts: dict[str, Any], checked: ReleaseCheck | None = None) -> str:
     """Return the facts of a released dataset as text.
 
     Args:
@@ -255,7 +255,7 @@ def mechanism_text(audit: MechanismAudit) -> str:
     return "\n".join([*lines, "", verdict])
 
 
-def _exact_lines(exact: Sequence[Exact]) -> list[str]:
+def _exact_lines(exact: Sequence[ExactAudit]) -> list[str]:
     """Return a table of the losses and divergences of pairs, a row for each kind of pairs."""
     lines = [f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}"]
     for pairs in exact:
@@ -280,7 +280,7 @@ def _counted_lines(coding: CodingAudit) -> list[str]:
     ]
 
 
-def _draws_line(drawn: Iterable[Exact | Law]) -> str:
+def _draws_line(drawn: Iterable[ExactAudit | Law]) -> str:
     """Return a line about the draws from known random bytes in all parts of an audit."""
     counts = [(part.wrong, part.draws) for part in drawn]
     return f"draws with known bytes: {sum(w for w, _ in counts)} of {sum(d for _, d in counts)} are not the exact ones"

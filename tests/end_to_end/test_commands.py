@@ -391,7 +391,7 @@ def test_pictures_of_other_kinds_and_sizes_keep_size_and_mode(model: Path, tmp_p
         assert (grey.size, alpha.size) == ((6, 11), (24, 20))
         assert (grey.mode, alpha.mode) == ("L", "RGB")
     planned = dipp.Codec.from_pretrained(model, epsilon=8, size=(11, 6)).plan
-    assert dipp.open(tmp_path / "a.dipp").release.plan == planned
+    assert dipp.open(tmp_path / "a.dipp").parameters.plan == planned
     assert min(map(declared_size, names), key=math.prod) == (11, 6)
     Image.new("RGB", (1, 1)).save(tmp_path / "dot.png")
     code, _, err = run("encode", tmp_path / "dot.png", "-o", tmp_path / "b.dipp", "--model", model, "--epsilon", "8")

@@ -86,7 +86,7 @@ def test_results_have_every_figure(finished: Path) -> None:
         overhead = row["overhead_bits_per_image"] / 1024
         assert row["payload_bpp"] + overhead == pytest.approx(row["file_bpp"], rel=1e-12)
         assert len(dipp.open(archive)) == row["images"]
-        assert results["made_with"]["model"] == [dipp.open(archive).release.model]
+        assert results["made_with"]["model"] == [dipp.open(archive).parameters.model]
         if row["method"] == "diffc":
             assert row["certificate"] is None
         else:
@@ -165,7 +165,7 @@ def test_public_seeds_are_drawn_before_pictures_are_read(
     monkeypatch.setattr(running, "load", read)
     run_stages(cifar, tmp_path, stage="encode", only="paper-1-plotted,diffc-1-plotted")
     assert order == ["seed", "seed", "pictures"]
-    found = [dipp.open(path).release.seed for path in (tmp_path / "archives").iterdir()]
+    found = [dipp.open(path).parameters.seed for path in (tmp_path / "archives").iterdir()]
     assert sorted(found) == sorted(seeds)
     assert len(set(seeds)) == 2
 
@@ -185,7 +185,7 @@ def test_a_release_with_same_steps_has_all_steps_of_another(finished: Path) -> N
     """A release that is like another has the same last step; with `same_steps` it has all of its steps."""
     config = Config.load(SMOKE)
     maker = Maker(config, Store(finished), np.zeros((0, 32, 32, 3), np.uint8), str(embedded.FOLDER), None, "cpu")
-    other = dipp.open(finished / "archives" / "paper-256-unbound.dipp").release.plan
+    other = dipp.open(finished / "archives" / "paper-256-unbound.dipp").parameters.plan
     same, free = (
         maker.point(replace(config.release(name), like="paper-256-unbound")).plan
         for name in ("diffc-4-same", "diffc-4-plotted")
@@ -226,7 +226,7 @@ def test_a_release_follows_the_recorded_plan_of_the_one_it_is_like(finished: Pat
         maker.point(config.release("diffc-4-plotted"))
     shutil.copy(finished / "archives" / "paper-256-unbound.dipp", tmp_path / "archives" / "paper-4-plotted.dipp")
     shutil.copy(finished / "records" / "encode.paper-4-plotted.json", tmp_path / "records")
-    made = dipp.open(tmp_path / "archives" / "paper-4-plotted.dipp").release.plan
+    made = dipp.open(tmp_path / "archives" / "paper-4-plotted.dipp").parameters.plan
     assert maker.point(config.release("diffc-4-plotted")).final_timestep == made.steps[-1].end
     quarter = json.loads((finished / "records" / "encode.paper-4-quarter.json").read_text())
     assert maker.point(config.release("paper-4-quarter")).snr > 2 * quarter["snr"]  # as near as this ε allows

@@ -234,7 +234,7 @@ def test_commands_make_what_the_sheet_shows(made: Path, model: Path, tmp_path: P
     """The library draws the sheet; it shows the same picture, to the bit, that `dipp decode` writes."""
     assert run("decode", made, "-o", tmp_path / "a.png", "--model", model, "--device", "cpu")[0] == 0
     archive = dipp.open(made)
-    (shown,) = dipp.Codec.for_release(archive.release, model).decode(archive)
+    (shown,) = dipp.Codec.for_parameters(archive.parameters, model).decode(archive)
     with Image.open(tmp_path / "a.png") as image:
         assert np.array_equal(np.asarray(image.convert("RGB")), shown)
 

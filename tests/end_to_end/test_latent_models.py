@@ -30,7 +30,7 @@ from dipp.data.privatize import encoding
 from dipp.errors import DippError, InconsistentError
 from dipp.format.archive import Archive
 from dipp.format.header import Header, checksum
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import latent
 from dipp.models.books import NAME, Books
 from dipp.models.latent import LatentDenoiser
@@ -98,7 +98,7 @@ def test_a_file_decodes_to_what_its_encoder_reached(denoiser: LatentDenoiser, na
     codec, reached = codec_of(denoiser, name), list[Any]()
     archive = codec.encode(pictures(), odometer=False, ends=reached.append)
     again = Archive.from_bytes(archive.to_bytes())
-    assert again.release.latents == Latents(2, 4, 2)
+    assert again.parameters.latents == Latents(2, 4, 2)
     assert [tuple(run) for run in again.runs.tolist()] == [(2, 13, 11), (1, 16, 16), (1, 1, 3)]
     here = [picture for end in reached for picture in end.pictures()]
     for own, read, size in zip(here, codec.decode(again), SIZES, strict=True):
@@ -195,7 +195,7 @@ def test_nothing_smaller_than_a_picture_is_certified(denoiser: LatentDenoiser, u
     smaller = questions_plan(Cells(8), *ASKED.steps) if unit else Plan(CODING, ASKED.steps, unit=Cells(16))
     with refused("unit", "whose VAE mixes all pixels"):
         Codec(denoiser, smaller, table="00" * 32)
-    release = codec_of(denoiser, "questions").release(bytes(16))
+    release = codec_of(denoiser, "questions").parameters(bytes(16))
     with refused("unit", "whose VAE mixes all pixels"):
         dataclasses.replace(release, plan=smaller)
     honest = dataclasses.replace(release, plan=smaller, latents=None)
@@ -224,13 +224,13 @@ def test_a_file_must_say_the_latents_and_the_prompt_of_its_model(denoiser: Laten
         ({"prompt": "a cat"}, DippError),
     ]
     for change, error in changes:
-        release: Release = dataclasses.replace(archive.release, **change)
-        other = Archive.build(release, [archive.geometry(0)], [archive.image_indices(0)])
-        assert Archive.from_bytes(other.to_bytes()).release == release
+        parameters: PublicParameters = dataclasses.replace(archive.parameters, **change)
+        other = Archive.build(parameters, [archive.geometry(0)], [archive.image_indices(0)])
+        assert Archive.from_bytes(other.to_bytes()).parameters == parameters
         with refused(next(iter(change)), kind=error):
             codec.decode(other)
     with refused("prompt", "belongs to latent models alone"):
-        dataclasses.replace(archive.release, latents=None, prompt="a cat")
+        dataclasses.replace(archive.parameters, latents=None, prompt="a cat")
 
 
 def test_commands_certify_a_picture_of_a_latent_model(

@@ -37,7 +37,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
 from dipp.format.archive import Archive
 from dipp.format.header import checksum
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.privacy import advice
@@ -319,8 +319,8 @@ def test_python_verifies_and_decodes_what_the_page_made(page: Page, table: Any, 
     made = Archive.from_bytes(encode(page))
     assert made.certificate.epsilon <= epsilon < 1.01 * made.certificate.epsilon
     assert upper(made.certificate.epsilon) in (page.text_content("#statement") or "")
-    assert (made.release.table, made.release.seed_given) == (table["table"], False)
-    (decoded,) = Codec(denoiser(), made.release.plan).decode(made)
+    assert (made.parameters.table, made.parameters.seed_given) == (table["table"], False)
+    (decoded,) = Codec(denoiser(), made.parameters.plan).decode(made)
     theirs = shown(page)
     assert np.abs(decoded - theirs).max() <= 2
     # It is that picture, and not any: far nearer to the original than mid-grey is.
@@ -352,13 +352,13 @@ def test_objects_of_a_size_are_hidden_and_files_go_both_ways(page: Page, table: 
     give(page, "cat.png", (SAMPLES / "cat.png").read_bytes())
     entry = set_object(page, table, side, 16.0)
     made = Archive.from_bytes(encode(page))
-    assert made.release.hidden == (None if side is None else (side, side))
+    assert made.parameters.hidden == (None if side is None else (side, side))
     first = made.certificate.headline
     assert [first.epsilon, made.certificate.rho] == entry["certificate"]
     assert f"about {first.what} becomes at most" in page.inner_text("#headline")
-    assert made.release.table == table["words"]
+    assert made.parameters.table == table["words"]
     assert page.locator("#pixel").is_hidden()
-    codec = Codec(denoiser(), made.release.plan, table=made.release.table)
+    codec = Codec(denoiser(), made.parameters.plan, table=made.parameters.table)
     (decoded,) = codec.decode(made)
     assert np.abs(decoded - shown(page)).max() <= 2
     # What is compared with it comes by and by: three samples that differ, and three rivals.
@@ -649,9 +649,9 @@ def test_a_picture_that_is_slow_to_read_does_not_replace_a_later_one(page: Page)
 
 def test_an_image_that_is_too_large_is_checked_and_not_decoded(page: Page, table: Any) -> None:
     plan, shape = plan_of(table, 4.0, Pairs()), (1200, 1200, 3)
-    release = Release(plan, denoiser().identity, bytes(16), 3, table=table["table"])
+    parameters = PublicParameters(plan, denoiser().identity, bytes(16), 3, table=table["table"])
     count = sum(plan.chunk_counts(Geometry(*shape)))
-    give(page, "large.dipp", Archive.build(release, [Geometry(*shape)], [np.zeros(count, np.int64)]).to_bytes())
+    give(page, "large.dipp", Archive.build(parameters, [Geometry(*shape)], [np.zeros(count, np.int64)]).to_bytes())
     expect(page.locator("#error")).to_contain_text("1,440,000 pixels, and a browser can decode up to 1,048,576")
     expect(page.locator("#statement")).to_contain_text("ε = ")
     expect(page.locator("#download-png")).to_be_hidden()
@@ -885,7 +885,7 @@ def test_a_second_file_of_a_picture_adds_up(page: Page, again: bool) -> None:
         expect(page.locator("#again")).to_be_hidden()
         give(page, "copy.png", png(24, 24))
     second = Archive.from_bytes(encode(page))
-    assert first.release.seed != second.release.seed
+    assert first.parameters.seed != second.parameters.seed
     words = page.locator("#again")
     expect(words).to_contain_text("2 files")
     stated = re.search(r"ε = ([\d.]+) about", words.inner_text())

@@ -53,22 +53,23 @@ from dipp.codec.decoding import Decoding
 from dipp.core.beacon import Beacon
 from dipp.data import engines
 from dipp.data.choices import Choices, Conduct
-from dipp.data.contents import Contents, Skipped
+from dipp.data.contents import Contents, SkippedPosition
 from dipp.data.encoding import Encoder, EncodeTask
 from dipp.data.engines import Local
+from dipp.data.folder import PAPERS, RUN, sha256
 from dipp.data.privatize import privatize
 from dipp.data.progress import Bar
 from dipp.data.shards import Shard
-from dipp.data.sources import Columns, Record
-from dipp.data.store import PAPERS, RUN, RUN_FILE, Store, sha256
+from dipp.data.sources import Columns, SourcePicture
+from dipp.data.store import RUN_FILE, Store
 from dipp.data.survey import Survey
 from dipp.data.tables import Tables
 from dipp.data.worker import Job
-from dipp.format.header import release_to_bytes
+from dipp.format.header import parameters_to_bytes
 from dipp.models import embedded
 from dipp.odometer import Meter, Odometer
 from dipp.planning.presets import DIFFC
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("one_thread", "quick")
 
@@ -190,7 +191,7 @@ def test_decoded_pictures_are_near_their_sources(model: Path, tmp_path: Path) ->
     privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices(shard_size=7))
     for shard in map(Shard.read, Store(tmp_path / "out").shards()):
         images = [pixels(30)[number] for number in shard.ids]
-        expected, end = selected(codec, images, shard.ids.tolist(), shard.release.seed, Recorder())
+        expected, end = selected(codec, images, shard.ids.tolist(), shard.parameters.seed, Recorder())
         assert (shard.rows(range(len(shard))) == expected).all()
     loaded = dipp.load(tmp_path / "out", model)
     for number, state in zip(shard.ids, end.pictures(), strict=True):
@@ -207,7 +208,10 @@ def test_a_folder_becomes_one_archive(folder: Path, model: Path, tmp_path: Path,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.dipp", "out.dipp.papers", "private-source"]
     assert b"secret-name" not in target.read_bytes()
     data = dipp.load(target, model)
-    codec, sampled = dipp.Codec.for_release(dipp.open(target).release, model), dipp.load(target, model, sample=True)
+    codec, sampled = (
+        dipp.Codec.for_parameters(dipp.open(target).parameters, model),
+        dipp.load(target, model, sample=True),
+    )
     pictures = codec.decode(dipp.open(target))
     assert len(data) == len(pictures) == 40
     assert (data[39].permute(1, 2, 0).numpy() == pictures[39]).all()
@@ -379,7 +383,7 @@ def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, 
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10, seed=seed))
     privatize(str(source), target, codec, str(model), Local(1), Choices(shard_size=10))
-    assert {Shard.read(path).release.seed_given for path in Store(target).shards()} == {True}
+    assert {Shard.read(path).parameters.seed_given for path in Store(target).shards()} == {True}
     _, out, _ = run("info", target, "--verify")
     assert f"seed         {seed.hex()}, given by the caller" in out
 
@@ -400,9 +404,9 @@ def test_a_dataset_resumes_only_with_its_own_beacon(model: Path, tmp_path: Path,
         with refused("dst", "beacon"):
             privatize(str(source), target, codec, str(model), Local(1), dataclasses.replace(same, beacon=other))
     privatize(str(source), target, codec, str(model), Local(1), same)
-    (release,) = {Shard.read(path).release for path in Store(target).shards()}
-    assert release.beacon is not None
-    assert release.seed == beacon.mixed_with(release.beacon.own).seed
+    (parameters,) = {Shard.read(path).parameters for path in Store(target).shards()}
+    assert parameters.beacon is not None
+    assert parameters.seed == beacon.mixed_with(parameters.beacon.own).seed
     _, out, _ = run("info", target, "--verify")
     assert "which follows from round 7 of a public beacon and 16 bytes drawn by the encoder" in out
     # The manifest is checked against the shards.
@@ -429,7 +433,7 @@ def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tm
         privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10))
     watch = Publications(Store(target))
     assert watch.look() == 4
-    seed = Shard.read(watch.store.shards()[0]).release.seed
+    seed = Shard.read(watch.store.shards()[0]).parameters.seed
     tests: dict[str, tuple[Any, Choices]] = {
         "model or budget": (other, Choices(shard_size=10)),
         "shard-size": (codec, Choices(shard_size=20)),
@@ -449,7 +453,7 @@ def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tm
     summary = privatize(str(source), target, codec, str(model), Local(1), same)
     assert summary.encoded == 60
     assert watch.look() == 10
-    assert {Shard.read(path).release.seed for path in watch.store.shards()} == {seed}
+    assert {Shard.read(path).parameters.seed for path in watch.store.shards()} == {seed}
     check_release(target, 100)
     assert not (target / RUN / RUN_FILE).exists()
 
@@ -517,7 +521,7 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
     """A shard covers all of its positions, or is not written."""
 
     class Shrunk(Tables):
-        def read(self, start: int, stop: int) -> Iterator[Record]:
+        def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
             return super().read(start, stop - 1)
 
     source = Shrunk.open([save_table(tmp_path / "s.parquet", 5)], Columns())
@@ -525,7 +529,7 @@ def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) ->
     store.prepare()
     token = store.begin({})["token"]
     survey = Survey(store.run_folder / "survey", 5)
-    task = EncodeTask(codec.release(bytes(16)), codec.budget, str(model))
+    task = EncodeTask(codec.parameters(bytes(16)), codec.budget, str(model))
     job = Job(source, store, token, "cpu", 5, True, strict=False, survey=survey, task=task)
     with refused("src"):
         Encoder(job, task, codec).release(0)
@@ -550,7 +554,7 @@ def test_the_engines_agree_up_to_private_randomness(
     privatize(str(source), tmp_path / "three", private, str(light_model), Local(1), choices)
     privatize(str(source), tmp_path / "four", private, str(light_model), Local(1), choices)
     three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
-    assert release_to_bytes(three.release) == release_to_bytes(four.release)
+    assert parameters_to_bytes(three.parameters) == parameters_to_bytes(four.parameters)
     assert three.payloads != four.payloads, "private randomness must not follow the public seed"
 
 
@@ -723,7 +727,7 @@ def test_the_bar_shows_images_speed_and_bits_per_pixel(caplog: pytest.LogCapture
         bar.start(100, 20)
         for _ in range(2):
             bar.encoded(30)
-            skipped = (Skipped(0, "0 bytes"),) * 5
+            skipped = (SkippedPosition(0, "0 bytes"),) * 5
             bar.released(
                 Contents("s", 1, "", 35, 0, 40, skipped, pixels=35 * 64, smallest=64, payload_bits=35 * 64, grey=0)
             )

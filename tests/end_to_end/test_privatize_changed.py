@@ -17,10 +17,11 @@ from PIL import Image
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices, Conduct, Summary
 from dipp.data.engines import Local
+from dipp.data.folder import RUN
 from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import CHANGED
-from dipp.data.store import RUN, Store
+from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.odometer import Meter, Odometer
 

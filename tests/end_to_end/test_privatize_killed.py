@@ -94,7 +94,7 @@ def test_a_killed_run_of_one_archive_is_completed_by_the_same_command(
             run()
             whole = dipp.open(target)
             for shard in shards.values():
-                assert shard.release.seed == whole.release.seed
+                assert shard.parameters.seed == whole.parameters.seed
                 for number, row in zip(shard.ids, shard.all_rows(), strict=True):
                     assert (whole.image_indices(number) == row).all(), "an image was encoded twice"
         assert names(folder) == ["out.dipp"]

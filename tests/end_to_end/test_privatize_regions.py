@@ -22,9 +22,10 @@ import dipp
 from dipp.data import redacted
 from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local, Ray
+from dipp.data.folder import PICTURES, RUN
 from dipp.data.privatize import carry_out
-from dipp.data.redacting import Redacting
-from dipp.data.store import PICTURES, RUN, Store
+from dipp.data.redacting import RedactionPurpose
+from dipp.data.store import Store
 from dipp.odometer import Meter, Odometer
 from dipp.redaction import Record, Redactor, check
 from dipp.redaction.record import beside
@@ -228,8 +229,8 @@ def table(path: Path, **columns: list[Any]) -> Path:
 def test_a_run_on_a_table_with_a_column_of_regions_can_be_resumed(tmp_path: Path) -> None:
     source, target = table(tmp_path / "in.parquet"), tmp_path / "out"
 
-    def purpose() -> Redacting:
-        return Redacting(Redactor.of(odometer=False, fill="grey"), "column:objects")
+    def purpose() -> RedactionPurpose:
+        return RedactionPurpose(Redactor.of(odometer=False, fill="grey"), "column:objects")
 
     class Stopping(Local):
         def run(self, *arguments: Any) -> Any:
@@ -360,8 +361,8 @@ def test_a_run_cannot_be_resumed_with_other_choices(tmp_path: Path) -> None:
     source, target = folder(tmp_path / "in"), tmp_path / "out"
     declared = regions(tmp_path / "r.json")
 
-    def purpose(**options: Any) -> Redacting:
-        return Redacting(Redactor.of(odometer=False, **{"fill": "grey", **options}), declared)
+    def purpose(**options: Any) -> RedactionPurpose:
+        return RedactionPurpose(Redactor.of(odometer=False, **{"fill": "grey", **options}), declared)
 
     class Stopping(Local):
         def run(self, *arguments: Any) -> Any:
@@ -435,7 +436,7 @@ def test_a_run_killed_at_every_write_gives_the_same_release(tmp_path: Path) -> N
         (source / name).write_bytes(saved(scene(), "PNG"))
 
     def run(target: Path) -> None:
-        purpose = Redacting(Redactor.of(fill="grey"), declared)
+        purpose = RedactionPurpose(Redactor.of(fill="grey"), declared)
         meter = Meter(folder=target.with_name(f"{target.name}-odometer"))
         carry_out(str(source), target, purpose, Local(1), Choices(shard_size=1), Conduct(meter=meter))
 
@@ -468,7 +469,7 @@ def test_a_run_killed_at_every_write_gives_the_same_release(tmp_path: Path) -> N
 def test_ray_redacts_as_this_process_does(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
-    purpose = Redacting(Redactor.of(odometer=False, fill="grey"), declared)
+    purpose = RedactionPurpose(Redactor.of(odometer=False, fill="grey"), declared)
     carry_out(str(source), tmp_path / "local", purpose, Local(1), Choices(shard_size=2))
     carry_out(str(source), tmp_path / "ray", purpose, Ray(1), Choices(shard_size=2))
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")

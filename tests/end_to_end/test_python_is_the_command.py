@@ -23,7 +23,7 @@ from dipp.codec.options import EncodeOptions
 from dipp.core.beacon import Beacon
 from dipp.data.shards import Shard
 from dipp.data.store import Store
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.odometer import LimitError, Meter, Odometer
 from dipp.redaction import Record, check
 from dipp.redaction.record import beside
@@ -72,9 +72,9 @@ def sides(
     return Sides(files, model, tmp_path, run, caplog, monkeypatch)
 
 
-def public(release: Release) -> Release:
-    """Return the public parameters of a release, without its seed."""
-    return dataclasses.replace(release, seed=bytes(16), beacon=None)
+def public(parameters: PublicParameters) -> PublicParameters:
+    """Return the public parameters of an archive, without its seed."""
+    return dataclasses.replace(parameters, seed=bytes(16), beacon=None)
 
 
 def rows(folder: Path) -> list[Any]:
@@ -129,8 +129,8 @@ def test_a_beacon_is_given_as_in_the_command(files: list[Path], model: Path) -> 
         dipp.encode(files[0], epsilon=4, model=model, odometer=False, seed=bytes(16), beacon=beacon)
         for beacon in (text, Beacon.parse(text))
     ]
-    assert made[0].release == made[1].release
-    assert made[0].release.beacon == Beacon(7, b"\xab" * 32)
+    assert made[0].parameters == made[1].parameters
+    assert made[0].parameters.beacon == Beacon(7, b"\xab" * 32)
     for wrong in ("7", 7):
         with refused("beacon", "ROUND:VALUE"):
             dipp.encode(files[0], epsilon=4, model=model, odometer=False, beacon=wrong)  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def test_python_encodes_as_the_command_does(
     sides.count_in(of_python)
     for _ in range(2):
         python = dipp.encode([str(path) for path in paths], model=sides.model, **arguments)
-    assert public(python.release) == public(command.release)
+    assert public(python.parameters) == public(command.parameters)
     assert python.runs.tolist() == command.runs.tolist()
     assert python.grey.tolist() == command.grey.tolist()
     if "diffc" not in options:
@@ -179,7 +179,7 @@ def test_encode_takes_what_a_codec_takes(files: list[Path], model: Path) -> None
     given = (files[1], [files[1]], Image.fromarray(picture), picture, torch.from_numpy(picture).permute(2, 0, 1))
     made = [dipp.encode(image, epsilon=4, model=model, odometer=False) for image in given]
     assert {tuple(one.runs.tolist()[0]) for one in made} == {(1, 20, 12)}
-    assert len({public(one.release) for one in made}) == 1
+    assert len({public(one.parameters) for one in made}) == 1
     wrongs: list[Any] = [[], 3, np.zeros((4, 4), np.float32), "nowhere.png"]
     for wrong in wrongs:
         with pytest.raises(dipp.DippError):
@@ -233,11 +233,11 @@ def test_python_privatizes_as_the_command_does(single: bool, sides: Sides) -> No
     assert json.loads(json.dumps(summary.facts["certificate"])) == said["certificate"]
     assert rows(folder / "python") == rows(folder / "command")
     if single:
-        assert public(dipp.open(python).release) == public(dipp.open(command).release)
+        assert public(dipp.open(python).parameters) == public(dipp.open(command).parameters)
         return
     assert {path.name for path in python.iterdir()} == {path.name for path in command.iterdir()}
     for ours, theirs in zip(Store(python).shards(), Store(command).shards(), strict=True):
-        assert public(Shard.read(ours).release) == public(Shard.read(theirs).release)
+        assert public(Shard.read(ours).parameters) == public(Shard.read(theirs).parameters)
     assert len(dipp.load(python, model)) == len(dipp.load(command, model)) == 3
 
 

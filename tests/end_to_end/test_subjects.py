@@ -21,7 +21,8 @@ from dipp.data import manifest, subjects
 from dipp.data.choices import Choices, Conduct
 from dipp.data.engines import Local
 from dipp.data.privatize import privatize
-from dipp.data.sources import Columns, Source, open_source, recorded, restored
+from dipp.data.recording import recorded, restored
+from dipp.data.sources import Columns, Source, open_source
 from dipp.data.subjects import BySubject
 from dipp.papers import writing
 from dipp.papers.guarantee import Words

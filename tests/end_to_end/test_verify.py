@@ -22,11 +22,11 @@ from dipp.codes import Flat, StepLimited
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
-from dipp.data import manifest, shards
+from dipp.data import manifest, shard_writing
 from dipp.data.shards import Shard
 from dipp.data.store import Store
 from dipp.format.archive import Archive
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.planning import verification
 from dipp.planning.table import ErrorTable
@@ -41,27 +41,29 @@ def rewritten(
     source = dipp.open(made)
     shapes = [source.geometry(image) for image in range(len(source))]
     rows = [source.image_indices(image) for image in range(len(source))]
-    forged = Archive.build(with_steps(source.release, change, code), shapes, rows)
+    forged = Archive.build(with_steps(source.parameters, change, code), shapes, rows)
     forged.save(to)
     return source.certificate.epsilon, forged.certificate.epsilon
 
 
-def with_steps(release: Release, change: Callable[[Any], dict[str, Any]], code: Code | None = None) -> Release:
+def with_steps(
+    parameters: PublicParameters, change: Callable[[Any], dict[str, Any]], code: Code | None = None
+) -> PublicParameters:
     """Return the release with other numbers in its steps, or another code."""
-    steps = tuple(dataclasses.replace(step, **change(step)) for step in release.plan.steps)
-    coding = release.plan.coding
-    plan = Plan(Coding(coding.channel, code or coding.code), steps, release.plan.separate)
-    return dataclasses.replace(release, plan=plan)
+    steps = tuple(dataclasses.replace(step, **change(step)) for step in parameters.plan.steps)
+    coding = parameters.plan.coding
+    plan = Plan(Coding(coding.channel, code or coding.code), steps, parameters.plan.separate)
+    return dataclasses.replace(parameters, plan=plan)
 
 
-def restated(path: Path, change: Callable[[Release], Release]) -> None:
+def restated(path: Path, change: Callable[[PublicParameters], PublicParameters]) -> None:
     """Write a shard again with the same indices and other public parameters."""
     shard = Shard.read(path)
     numbers, rows = shard.ids.tolist(), list(shard.all_rows())
-    images = [shards.Image(number, shard.geometry(i), None, rows[i]) for i, number in enumerate(numbers)]
+    images = [shard_writing.Image(number, shard.geometry(i), None, rows[i]) for i, number in enumerate(numbers)]
     path.unlink()
     with path.open("wb") as file:
-        shards.write(file, change(shard.release), None, images, shard.first, shard.positions, ())
+        shard_writing.write(file, change(shard.parameters), None, images, shard.first, shard.positions, ())
 
 
 def faint(step: Any) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def test_an_honest_file_is_consistent(
     code, _, err = run("info", made, "--verify", "--calibration", model / "calibration.json")
     assert (code, err) == (1, printed("calibration", "belongs to no given model", "name its model with --model") + "\n")
     code, _, err = run("info", made, "--model", model)
-    assert (code, err) == (1, printed("model, calibration", "need --verify", "add it") + "\n")
+    assert (code, err) == (1, printed("model and calibration", "need --verify", "add it") + "\n")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_verify_refuses_another_alpha(pictures: Path, tmp_path: Path, run: Comma
     with Image.open(pictures / "0.png") as picture:
         picture.resize((32, 32)).save(large)
     run("encode", large, "-o", made, "--epsilon", 4, "--bpp", 0.3)
-    assert dipp.open(made).release.plan.code == Flat()
+    assert dipp.open(made).parameters.plan.code == Flat()
     assert run("info", made, "--verify")[0] == 0
     before, after = rewritten(made, forged, lambda _: {}, Flat(Fraction(1, 10)))
     assert after < before / 5
@@ -140,11 +142,11 @@ def test_verify_refuses_another_alpha(pictures: Path, tmp_path: Path, run: Comma
     assert "α = 1/10" in err
 
 
-def as_flat(release: Release) -> Release:
+def as_flat(parameters: PublicParameters) -> PublicParameters:
     """Return a release of step-limited PPR that claims to use the flat code; sizes, gains and indices fit."""
-    steps = tuple(dataclasses.replace(step, exponent_units=0) for step in release.plan.steps)
-    plan = Plan(Coding(release.plan.channel, Flat()), steps, release.plan.separate)
-    return dataclasses.replace(release, plan=plan)
+    steps = tuple(dataclasses.replace(step, exponent_units=0) for step in parameters.plan.steps)
+    plan = Plan(Coding(parameters.plan.channel, Flat()), steps, parameters.plan.separate)
+    return dataclasses.replace(parameters, plan=plan)
 
 
 def test_verify_refuses_another_code(pictures: Path, tmp_path: Path, run: Command) -> None:
@@ -154,9 +156,9 @@ def test_verify_refuses_another_code(pictures: Path, tmp_path: Path, run: Comman
         picture.resize((64, 64)).save(large)
     run("encode", large, "-o", made, "--epsilon", 16, "--bpp", 0.2, "--preset", "swift")
     source = dipp.open(made)
-    assert source.release.plan.code == StepLimited()
+    assert source.parameters.plan.code == StepLimited()
     assert run("info", made, "--verify")[0] == 0
-    Archive.build(as_flat(source.release), [source.geometry(0)], [source.image_indices(0)]).save(forged)
+    Archive.build(as_flat(source.parameters), [source.geometry(0)], [source.image_indices(0)]).save(forged)
     assert dipp.open(forged).certificate.epsilon < 0.51 * source.certificate.epsilon
     code, _, err = run("info", forged, "--verify")
     assert code == 1
@@ -173,7 +175,7 @@ def test_verify_refuses_another_code_in_a_dataset(pictures: Path, tmp_path: Path
     assert code == 0, err
     assert run("info", target, "--verify")[0] == 0
     for path in Store(target).shards():
-        assert Shard.read(path).release.plan.code == StepLimited()
+        assert Shard.read(path).parameters.plan.code == StepLimited()
         restated(path, as_flat)
     (target / "manifest.json").write_text(json.dumps(manifest.manifest(Store(target), None)))
     assert run("info", target)[0] == 0
@@ -192,8 +194,8 @@ def test_verify_refuses_channels_that_are_called_pixels(
     run("encode", pictures / "0.png", "-o", made, *own, "--epsilon", 16, "--preset", preset)
     source = dipp.open(made)
     size = source.geometry(0)
-    release = dataclasses.replace(source.release, channels=1)
-    Archive.build(release, [Geometry(size.height, 3 * size.width, 1)], [source.image_indices(0)]).save(forged)
+    parameters = dataclasses.replace(source.parameters, channels=1)
+    Archive.build(parameters, [Geometry(size.height, 3 * size.width, 1)], [source.image_indices(0)]).save(forged)
     assert dipp.open(forged).certificate.epsilon < source.certificate.epsilon / 2
     code, _, err = run("info", forged, "--verify", *own)
     assert (code, err) == (
@@ -205,7 +207,7 @@ def test_verify_refuses_channels_that_are_called_pixels(
 def test_verify_refuses_tilts_that_differ_from_step_to_step(pictures: Path, tmp_path: Path, run: Command) -> None:
     made, forged = tmp_path / "one.dipp", tmp_path / "forged.dipp"
     run("encode", pictures / "0.png", "-o", made, "--epsilon", 4)
-    last = dipp.open(made).release.plan.steps[-1]
+    last = dipp.open(made).parameters.plan.steps[-1]
     rewritten(made, forged, lambda step: {"tilt": step.tilt / 2 if step == last else step.tilt})
     code, _, err = run("info", forged, "--verify")
     assert code == 1

@@ -20,7 +20,7 @@ from dipp.core.steps import Step
 from dipp.core.window import Window
 from dipp.format.archive import Archive
 from dipp.format.header import Claim, Header
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from helpers.geometry import of_pixels
 
 FLAT = Coding(Sign(period=3), Flat())
@@ -64,12 +64,12 @@ def release(
     seed_given: bool = False,
     beacon: Beacon | None = None,
     window: Window | None = None,
-) -> Release:
+) -> PublicParameters:
     seed = SEED if beacon is None else beacon.seed
-    return Release(plan, MODEL, seed, channels, delta, table, seed_given, beacon, window)
+    return PublicParameters(plan, MODEL, seed, channels, delta, table, seed_given, beacon, window)
 
 
-def of_latents(plan: Plan, prompt: str = "") -> Release:
+def of_latents(plan: Plan, prompt: str = "") -> PublicParameters:
     """Return a release of latents: 4 channels for each 8×8 pixels, with an even number of latents along a side."""
     return dataclasses.replace(release(plan, table="0f" * 32), latents=Latents(8, 4, 2), prompt=prompt)
 
@@ -113,8 +113,8 @@ def build(
 
 def header_of(archive: Archive) -> Header:
     """Return the header of an archive, read from its file."""
-    front = Header(archive.release, archive.runs, None)
-    return dataclasses.replace(front, claim=archive.release.claim(front.smallest))
+    front = Header(archive.parameters, archive.runs, None)
+    return dataclasses.replace(front, claim=archive.parameters.claim(front.smallest))
 
 
 def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
@@ -122,6 +122,6 @@ def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
     return release(plan, channels).claim(of_pixels(pixels, channels))
 
 
-def sealed(data: bytes) -> bytes:
+def with_checksum(data: bytes) -> bytes:
     """Return the bytes with the right checksum in place of their last four."""
     return data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")

@@ -37,7 +37,7 @@ from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import varint
 from dipp.format.header import Header
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
 from helpers.archives import (
@@ -53,8 +53,8 @@ from helpers.archives import (
     nine_steps,
     of_latents,
     release,
-    sealed,
     small_plan,
+    with_checksum,
 )
 from helpers.geometry import of_pixels
 from helpers.questions import PLANS
@@ -133,7 +133,7 @@ def sensing_seeds() -> list[Archive]:
     ]
 
 
-def made_of(public: Release, shapes: list[Shape], grey: Sequence[bool] = ()) -> Archive:
+def made_of(public: PublicParameters, shapes: list[Shape], grey: Sequence[bool] = ()) -> Archive:
     """Return an archive of made-up indices."""
     coded = [public.coded(geometry).shape for geometry in geometries(shapes)]
     return Archive.build(public, geometries(shapes), made_up(public.plan, coded), grey=grey)
@@ -176,7 +176,7 @@ def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 def redone(rng: random.Random, old: Sample) -> bytes:
     """Return a consistent header of another plan or of other images, before the old payload."""
-    plan, runs, channels = old.header.release.plan, old.header.runs.copy(), old.header.release.channels
+    plan, runs, channels = old.header.parameters.plan, old.header.runs.copy(), old.header.parameters.channels
     match rng.randrange(4):
         case 0:
             steps = list(plan.steps)
@@ -204,7 +204,7 @@ def redone(rng: random.Random, old: Sample) -> bytes:
         case 3:
             channels = rng.randint(1, 16)
     smallest = int((runs[:, 1] * runs[:, 2]).min(initial=MAX_PIXELS))
-    public = replace(old.header.release, plan=plan, channels=channels)
+    public = replace(old.header.parameters, plan=plan, channels=channels)
     return Header(public, runs, public.claim(of_pixels(min(smallest, MAX_PIXELS), channels))).to_bytes() + old.rest
 
 
@@ -226,10 +226,10 @@ def broken(rng: random.Random, samples: list[Sample]) -> bytes:
         with contextlib.suppress(DippError):
             data = redone(rng, old)
     elif kind < 0.3:
-        return sealed(repaid(rng, old))
+        return with_checksum(repaid(rng, old))
     if kind > 0.08:
         data = edited(rng, data, other.front + other.rest)
-    return sealed(data) if kind < 0.6 else data
+    return with_checksum(data) if kind < 0.6 else data
 
 
 def read(data: bytes) -> Archive:
@@ -245,7 +245,7 @@ def read(data: bytes) -> Archive:
 def written_again(archive: Archive) -> bytes:
     indices = [archive.image_indices(i) for i in range(len(archive))]
     shapes = [archive.geometry(i) for i in range(len(archive))]
-    return Archive.build(archive.release, shapes, indices, grey=archive.grey.tolist()).to_bytes()
+    return Archive.build(archive.parameters, shapes, indices, grey=archive.grey.tolist()).to_bytes()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -258,10 +258,10 @@ def recomputed(plan: Plan, channels: int, smallest: int, delta: float | None) ->
 def checked_read(data: bytes, again: bool) -> None:
     """Read a file, and check that its certificate is computed again and, if asked, that it has one spelling."""
     archive = read(data)
-    release = archive.release
-    if release.plan.coding.certified:
+    parameters = archive.parameters
+    if parameters.plan.coding.certified:
         smallest = min((height * width for _, height, width in archive.runs.tolist()), default=MAX_PIXELS)
-        due = recomputed(release.plan, release.channels, smallest, release.delta)
+        due = recomputed(parameters.plan, parameters.channels, smallest, parameters.delta)
         stated = archive.certificate.epsilon, archive.certificate.rho
         # The same 64-bit floats stand in the file, too: a reader that only computes would not see another claim.
         assert stated == due, "another certificate than the recomputed one"
@@ -334,7 +334,7 @@ def with_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, ch
     rows = np.array(runs)
     front = Header(release(plan, channels), rows, claim_of(plan, channels, int((rows[:, 1] * rows[:, 2]).min())))
     checksum = binascii.crc_hqx(bytes(4 * checksummed), 0xFFFF).to_bytes(2, "big") if checksummed else b""
-    return sealed(front.to_bytes() + body + checksum + bytes(4))
+    return with_checksum(front.to_bytes() + body + checksum + bytes(4))
 
 
 def costly(name: str) -> bytes:

@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dipp.core.geometry import Geometry
-from dipp.data import manifest, shards
-from dipp.data.shards import METADATA, Image, Shard
+from dipp.data import manifest, shard_writing
+from dipp.data.folder import MANIFEST, shard_name
+from dipp.data.shard_writing import Image
+from dipp.data.shards import METADATA, Shard
 from dipp.data.sources import Labels
-from dipp.data.store import MANIFEST, Store, shard_name
+from dipp.data.store import Store
 from dipp.privacy.certificate import Certificate
 from experiments.comparisons.unclipped import SHARP
 from helpers.archives import made_up, release, small_plan
@@ -61,7 +63,7 @@ def good(number: int) -> dict[str, bytes]:
             numbered = zip(range(3 * shard, 3 * shard + 3), SHAPES, rows, strict=True)
             images = [Image(i, Geometry(*shape), i % 2, _integers(row)) for i, shape, row in numbered]
             with (folder / shard_name(shard)).open("wb") as file:
-                shards.write(file, public, Labels(names=("a", "b")), images, 3 * shard, 3, [])
+                shard_writing.write(file, public, Labels(names=("a", "b")), images, 3 * shard, 3, [])
         text = json.dumps(manifest.manifest(Store(folder), Labels(names=("a", "b")))).encode()
         return {MANIFEST: text} | {path.name: path.read_bytes() for path in Store(folder).shards()}
 
@@ -160,7 +162,7 @@ def read(files: dict[str, bytes], folder: Path) -> None:
     facts = manifest.verify(folder)
     found = [Shard.read(path) for path in Store(folder).shards()]
     smallest = min(int(shard.sizes.min()) for shard in found if len(shard))
-    public = found[0].release
+    public = found[0].parameters
     again = Certificate.of(public.plan, of_pixels(smallest, public.channels), public.delta)
     assert facts["certificate"] == json.loads(again.to_json()), "another certificate than the recomputed one"
 

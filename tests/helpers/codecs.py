@@ -12,15 +12,15 @@ import torch
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
-from dipp.codec.decoding import Decoding, End
+from dipp.codec.decoding import ChainEnd, Decoding
 from dipp.codec.encoder import encode_batch
-from dipp.codec.pictures import Picture
+from dipp.codec.pictures import CodecPicture
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Step
 from dipp.format.archive import Archive
 from dipp.models.diffusion import NoiseSchedule
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 from helpers.networks import tiny_denoiser
 
 SEED = bytes(range(16))
@@ -51,10 +51,10 @@ def states(codec: Codec, archive: Archive, steps: int | None = None) -> Iterator
 
 def selected(
     codec: Codec, images: Sequence[Any], numbers: Sequence[int], seed: bytes, recorder: Recorder
-) -> tuple[Any, End]:
+) -> tuple[Any, ChainEnd]:
     """Return the indices of pictures of one size, one row each, and their final states."""
     chain = Chain(codec.plan, codec.denoiser, seed, Geometry.of(images[0].shape))
-    return encode_batch(chain, [Picture(image) for image in images], numbers, recorder)
+    return encode_batch(chain, [CodecPicture(image) for image in images], numbers, recorder)
 
 
 def pictures(count: int, height: int = 8, width: int = 8) -> np.ndarray[Any, Any]:

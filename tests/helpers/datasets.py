@@ -22,8 +22,9 @@ from dipp.codec.codec import Codec
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Step
 from dipp.data import manifest
+from dipp.data.folder import sha256
 from dipp.data.shards import Shard
-from dipp.data.store import Store, sha256
+from dipp.data.store import Store
 from dipp.models import photonet
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC

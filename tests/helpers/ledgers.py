@@ -9,7 +9,8 @@ from dipp.core import chunking
 from dipp.core.plan import Plan
 from dipp.core.price import Sensitivity, StepRecord
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.privacy.ledger import FIELDS, Recorder, Selection
+from dipp.privacy.ledger import FIELDS, Selection
+from dipp.privacy.recorder import Recorder
 from helpers.archives import SEED
 from helpers.geometry import of_pixels
 

@@ -21,7 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dipp import scoring
 from dipp.codec import codec
-from dipp.codec.pictures import Picture, as_picture
+from dipp.codec.pictures import CodecPicture, as_picture
 from dipp.core.arithmetic import Arithmetic
 from dipp.scoring.blocks import Blocks
 from dipp.scoring.task import ScoringTask
@@ -177,9 +177,9 @@ def tainted() -> Iterator[dict[str, int]]:
     """
     real_levels, real_check = Arithmetic.levels, ScoringTask.__post_init__
 
-    def private(*image: Any) -> Picture:
+    def private(*image: Any) -> CodecPicture:
         found = as_picture(*image)
-        return Picture(cast("Any", Private(found.pixels)), found.grey)
+        return CodecPicture(cast("Any", Private(found.pixels)), found.grey)
 
     def levels(self: Arithmetic, x: Any) -> Any:
         return real_levels(self, x).view(Table)

@@ -18,7 +18,7 @@ from dipp.core import randomness
 from dipp.core.channels import Channel
 from dipp.core.chunking import BY_UNIT
 from dipp.core.closest import Weights
-from dipp.core.code import Code, Floats, Indices, Scored, Shared
+from dipp.core.code import Code, Floats, Indices, PublicCandidates, ScoredCandidates
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import LEVELS, Cost, Loss, Terms
@@ -101,14 +101,14 @@ class Nearest(Code):
         epsilon = math.log(terms.heavy / terms.light) * UP
         return Cost(epsilon, epsilon * math.tanh(epsilon / 2) * UP)
 
-    def outcomes(self, scored: Scored) -> list[Outcomes]:
+    def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:
         odds = scored.terms
         assert isinstance(odds, Odds)
         means = np.add.reduceat(scored.shifts(), scored.offsets[:-1]) / np.diff(scored.offsets)
         nearest = np.clip((means / scored.limit + 1) / 2 * odds.words, 0, odds.words - 1).astype(int)
         return [Word(word, odds) for word in nearest.tolist()]
 
-    def draw(self, scored: Scored) -> Indices:
+    def draw(self, scored: ScoredCandidates) -> Indices:
         return np.array([self._drawn(word) for word in self.outcomes(scored)], np.int64)
 
     def _drawn(self, word: Outcomes) -> int:
@@ -117,7 +117,7 @@ class Nearest(Code):
             if integer < (1 << 64) // word.total * word.total:
                 return word.share(integer % word.total).outcome
 
-    def observe(self, indices: Indices, shared: Shared) -> Any:
+    def observe(self, indices: Indices, shared: PublicCandidates) -> Any:
         sizes = np.diff(shared.offsets)
         words = [(index - 1.5) / 2 + np.linspace(-0.1, 0.1, size) for index, size in zip(indices, sizes, strict=True)]
         return np.concatenate(words).astype(np.float32)

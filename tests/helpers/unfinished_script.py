@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 from dipp import files
-from dipp.data import store
+from dipp.data import publishing
 
 
 def stop(*_: object, **__: object) -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     with mock.patch.object(files, "_unnamed", files._unnamed if kind == "unnamed" else lambda _: None):
         if moment == "publish":
             with mock.patch.object(os, "link", stop) if kind == "named" else mock.patch.object(files, "_link", stop):
-                store.publish(place.parent, place, lambda file: file.write(b"second"))
+                publishing.publish(place.parent, place, lambda file: file.write(b"second"))
         elif moment == "rename":
             with mock.patch.object(Path, "replace", stop), files.atomic(place) as part:
                 part.write_bytes(b"second")

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import format_draws, format_reader
-from helpers.archives import FLAT, build, nine_steps, sealed, small_plan
+from helpers.archives import FLAT, build, nine_steps, small_plan, with_checksum
 from helpers.broken_archives import Sample, broken, read, seeds
 from helpers.golden_codec import ASKED, CODED, LATENT, MADE_UP, REGIONS
 from helpers.ledgers import terms
@@ -52,13 +52,13 @@ def example(name: str) -> tuple[bytes, Archive, format_reader.Archive]:
 
 
 def test_there_is_an_example_of_every_way_to_pack() -> None:
-    codes = {example(name)[1].release.plan.code.name for name in EXAMPLES}
+    codes = {example(name)[1].parameters.plan.code.name for name in EXAMPLES}
     assert codes == {"pairs", "flat", "step-limited PPR"}
 
 
 def stated(archive: Archive) -> dict[str, str]:
     """Return what a comment may state of a header, in the words of the document."""
-    public, plan = archive.release, archive.release.plan
+    public, plan = archive.parameters, archive.parameters.plan
     ((images, height, width),) = archive.runs.tolist()
     listed = {
         "tilts": "tilt",
@@ -193,7 +193,7 @@ def test_the_check_values_of_the_page_are_computed() -> None:
 def agree(data: bytes) -> None:
     """Check that both readers read the same header, indices and certificate."""
     archive, found = Archive.from_bytes(data), format_reader.read(data)
-    public, plan = archive.release, archive.release.plan
+    public, plan = archive.parameters, archive.parameters.plan
     assert (found.model.hex(), found.seed, found.channels) == (public.model, public.seed, public.channels)
     assert (found.period, found.code, found.apart) == (plan.mask.period, plan.code.number, plan.separate)
     assert found.runs == [tuple(run) for run in archive.runs.tolist()]
@@ -229,7 +229,7 @@ def test_the_reader_refuses_what_dipp_refuses() -> None:
     rng, samples = random.Random("document"), list(map(Sample.of, seeds()))
     refused = accepted = 0
     for _ in range(600):
-        data = sealed(broken(rng, samples))
+        data = with_checksum(broken(rng, samples))
         if len(data) < 9:
             continue
         try:
@@ -250,17 +250,17 @@ def test_masks_chunks_and_noise_are_those_of_the_chain(name: str) -> None:
     archive, found = Archive.from_bytes(data), format_reader.read(data)
     for image, step in chosen(archive):
         geometry = archive.geometry(image)
-        chain = Chain(archive.release.plan, tiny_denoiser(), archive.release.seed, geometry)
+        chain = Chain(archive.parameters.plan, tiny_denoiser(), archive.parameters.seed, geometry)
         layout = chain.layout(step, [image])
         dealt = format_draws.chunks(found, step, geometry.pixels)
         assert [chunk.tolist() for chunk in dealt] == [
             layout.chunks.part(i).tolist() for i in range(layout.chunks.count)
         ]
-        touched = archive.release.plan.mask.touched(archive.release.seed, step, geometry)
+        touched = archive.parameters.plan.mask.touched(archive.parameters.seed, step, geometry)
         assert format_draws.touched(found, step, geometry.pixels).tolist() == touched.tolist()
-        if archive.release.plan.channel.name == "gaussian":
+        if archive.parameters.plan.channel.name == "gaussian":
             continue
-        counts = np.cumsum([0, *archive.release.plan.chunk_counts(geometry)])
+        counts = np.cumsum([0, *archive.parameters.plan.chunk_counts(geometry)])
         mine = archive.image_indices(image)[counts[step] : counts[step + 1]]
         z = chain.noise(layout, mine[None]).numpy()[0].transpose(1, 2, 0).reshape(-1)
         np.testing.assert_allclose(format_draws.noise(found, image, step), z, rtol=1e-6)
@@ -268,6 +268,6 @@ def test_masks_chunks_and_noise_are_those_of_the_chain(name: str) -> None:
 
 def chosen(archive: Archive) -> Iterator[tuple[int, int]]:
     """Yield every image of an archive with its first, a middle and its last step."""
-    last = len(archive.release.plan.steps) - 1
+    last = len(archive.parameters.plan.steps) - 1
     for image in range(len(archive)):
         yield from ((image, step) for step in sorted({0, last // 2, last}))

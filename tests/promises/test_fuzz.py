@@ -21,13 +21,13 @@ from unittest import mock
 
 import pytest
 from helpers import broken_archives, broken_datasets
-from helpers.archives import sealed
+from helpers.archives import with_checksum
 from helpers.broken_archives import Survey, checked_read, costly, limited_survey, read, seeds, survey
 from helpers.paths import ROOT
 from helpers.refusals import refused
 
 from dipp.errors import DippError
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 
 CORPUS: dict[str, str] = json.loads((ROOT / "tests" / "corpus" / "archives.json").read_text())
 """Broken archives in hex digits, by the reason for which each was refused when the corpus was made."""
@@ -78,10 +78,10 @@ def test_another_certificate_in_a_file_would_be_found() -> None:
     good = seeds()[0]
     certificate = good.certificate
     stated = struct.pack("<2d", certificate.epsilon / 2, certificate.rho)
-    data = sealed(good.to_bytes().replace(struct.pack("<2d", certificate.epsilon, certificate.rho), stated))
+    data = with_checksum(good.to_bytes().replace(struct.pack("<2d", certificate.epsilon, certificate.rho), stated))
     with refused("file"):
         checked_read(data, again=False)
-    believing = mock.patch.object(Release, "claim", return_value=struct.unpack("<2d", stated))
+    believing = mock.patch.object(PublicParameters, "claim", return_value=struct.unpack("<2d", stated))
     with believing, pytest.raises(AssertionError):
         checked_read(data, again=False)
 
@@ -132,5 +132,5 @@ def test_costly_archives_cost_in_proportion(name: str) -> None:
 
 def test_sealed() -> None:
     data = seeds()[0].to_bytes()
-    assert sealed(data) == data
-    assert sealed(data[:-4] + bytes(4)) == data
+    assert with_checksum(data) == data
+    assert with_checksum(data[:-4] + bytes(4)) == data

@@ -48,7 +48,7 @@ def test_golden_archives_decode_to_the_same_pixels(name: str, device: str) -> No
     """On a denoiser that never changes, noisy reconstruction and posterior mean agree within 2/255."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     expected = np.load(GOLDEN / f"{name}.npz")
-    found = reconstructions(Codec.for_release(source.release, GOLDEN / "denoiser", device=device), source)
+    found = reconstructions(Codec.for_parameters(source.parameters, GOLDEN / "denoiser", device=device), source)
     for kind, values in found.items():
         assert np.abs(values - expected[kind].ravel()).max() < TWO_LEVELS, kind
     assert np.abs(expected["noisy"]).max() > (0.1 if name in ASKED else 1)
@@ -61,17 +61,17 @@ def test_golden_archives_are_written_alike(name: str) -> None:
     shapes = [source.geometry(i) for i in range(len(source))]
     rows = [source.image_indices(i) for i in range(len(source))]
     assert [shape.shape[:2] for shape in shapes] == [image.shape[:2] for image in images(name)]
-    made = archive.Archive.build(source.release, shapes, rows, grey=source.grey.tolist())
+    made = archive.Archive.build(source.parameters, shapes, rows, grey=source.grey.tolist())
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 
 
 @pytest.mark.parametrize("name", [*MADE_UP, LATENT])
 def test_golden_archives_of_made_up_indices_are_written_alike(name: str) -> None:
     opened, made = archive.open(GOLDEN / f"{name}.dipp"), made_up_archive(name)
-    assert opened.release == made.release
+    assert opened.parameters == made.parameters
     assert [opened.geometry(i).shape for i in range(6)] == MADE_UP_SHAPES
-    coded = [opened.release.coded(opened.geometry(i)).shape for i in range(6)]
-    assert [opened.image_indices(i).tolist() for i in range(6)] == made_up(opened.release.plan, coded)
+    coded = [opened.parameters.coded(opened.geometry(i)).shape for i in range(6)]
+    assert [opened.image_indices(i).tolist() for i in range(6)] == made_up(opened.parameters.plan, coded)
     assert made.to_bytes() == (GOLDEN / f"{name}.dipp").read_bytes()
 
 
@@ -80,9 +80,9 @@ def test_golden_archives_of_sensing_say_what_they_are(name: str) -> None:
     """Their plans, digests, codes and certificates are the same as when they were made."""
     source = archive.open(GOLDEN / f"{name}.dipp")
     denoiser = models.load(GOLDEN / "denoiser")
-    assert source.release.plan == plan_of(name, denoiser)
-    assert (source.release.table, source.release.model) == (TABLE, denoiser.identity)
-    assert not source.release.seed_given
+    assert source.parameters.plan == plan_of(name, denoiser)
+    assert (source.parameters.table, source.parameters.model) == (TABLE, denoiser.identity)
+    assert not source.parameters.seed_given
     # Two touches of V = 738·ln 2/2^9 = 0.99911 nats, at 2V each for pairs, and at 4V each for the flat code. The other
     # code searches at α = 2, in units of half the size.
     times = {"sensing-pairs": 2, "sensing-flat": 4, "sensing-ppr": 8}[name]
@@ -92,7 +92,7 @@ def test_golden_archives_of_sensing_say_what_they_are(name: str) -> None:
 @pytest.mark.parametrize("name", MIXED)
 def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
     """A version with another derivation would refuse the file. The numbers are those of SHA-256, computed apart."""
-    public = archive.open(GOLDEN / f"{name}.dipp").release
+    public = archive.open(GOLDEN / f"{name}.dipp").parameters
     assert (public.delta, public.beacon, public.seed_given) == (1e-6, MIXED[name], True)
     content = b"dipp/2/beacon\0" + bytes(range(16)) + (4242).to_bytes(8, "little") + bytes(range(100, 132))
     assert public.seed == hashlib.sha256(content).digest()[:16]
@@ -102,11 +102,11 @@ def test_golden_seeds_follow_from_their_beacons(name: str) -> None:
 def test_golden_sources_are_described(name: str) -> None:
     """The window and the grey pictures are the same in the bytes and in the decoded pictures."""
     source = archive.open(GOLDEN / f"{name}.dipp")
-    assert source.release.window == SOURCED[name]
+    assert source.parameters.window == SOURCED[name]
     assert source.grey.tolist() == [False, True, True]
     field = bytes([3, 1 + 8 + 1, 1 | 4]) + struct.pack("<2i", -100, 900) + bytes([0b01100000])
     assert source.to_bytes()[53:].startswith(bytes([2]) + field)  # before the digest of the table
-    colour, *grey = Codec.for_release(source.release, GOLDEN / "denoiser").decode(source)
+    colour, *grey = Codec.for_parameters(source.parameters, GOLDEN / "denoiser").decode(source)
     assert (colour[..., 0] != colour[..., 1]).any()
     assert all((one == one[..., :1]).all() for one in grey)
 

@@ -50,8 +50,8 @@ from dipp.models.unet import UNetDenoiser
 from dipp.odometer import Odometer
 from dipp.planning.presets import DIFFC
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Recorder
 from dipp.privacy.limits import ASSUMPTIONS, not_covered
+from dipp.privacy.recorder import Recorder
 from dipp.scoring.task import ScoringTask
 from experiments.comparisons.unclipped import SHARP
 
@@ -66,7 +66,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_1_a_private_source_that_repeats_itself_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source of the real encoder returns the same 16 bytes for every draw, as if a seed were used again."""
-    plan, shape = setting.single_step(setting.Subject(SHARP), 2.0)
+    plan, shape = setting.single_step(setting.AuditSubject(SHARP), 2.0)
     chain = setting.chain_of(plan, shape, 0)
     pair = neighbours.adversarial_pair(chain, np.random.default_rng(0), -3.0)
     honest = blackbox.audit(blackbox.encoder, chain, pair, 4000).epsilon
@@ -349,7 +349,7 @@ def test_7_the_decoder_ends_where_the_encoder_does(monkeypatch: pytest.MonkeyPat
 def test_8_no_epsilon_without_privacy(coding: Coding, monkeypatch: pytest.MonkeyPatch) -> None:
     codec = make_codec(coding)
     archive = codec.encode(pictures_of_two_sizes()[:1])
-    assert archive.release.claim(of_pixels(64)) is None
+    assert archive.parameters.claim(of_pixels(64)) is None
     with pytest.raises(NoCertificateError):
         archive.certificate  # noqa: B018
     # And if somebody declared it private, there is still no number to be had.
@@ -467,11 +467,11 @@ def fitted(encode: Encode, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return {
         name
         for name, changed in {
-            "plan": codec.plan != plan or any(archive.release.plan != plan for archive in archives),
+            "plan": codec.plan != plan or any(archive.parameters.plan != plan for archive in archives),
             "table": any((table != levels[step]).any() for step, table in tables),
             "model": any((same[name] != value).any() for name, value in weights.items())
             or network_of(codec) is not network
-            or any(archive.release.model != identity for archive in archives),
+            or any(archive.parameters.model != identity for archive in archives),
             "schedule": now.schedule is not schedule or (now.schedule.alphas_cumprod != alphas).any(),
         }.items()
         if changed

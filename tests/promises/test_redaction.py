@@ -19,19 +19,19 @@ import dipp
 from dipp.redaction import hidden, png, sources, tiff
 from dipp.redaction.jpeg import coefficients
 from dipp.redaction.jpeg.coefficients import Jpeg
+from dipp.redaction.output import RedactedPicture
 from dipp.redaction.raster import Raster
-from dipp.redaction.redact import Redacted
 
 FILLS = ("paint", "grey", "black")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def redacted(content: bytes, fill: str, **options: Any) -> Redacted:
+def redacted(content: bytes, fill: str, **options: Any) -> RedactedPicture:
     return dipp.redact(content, regions=[BOX], fill=fill, device="cpu", **options)
 
 
-def require_same(files: list[bytes], fill: str, **options: Any) -> Redacted:
+def require_same(files: list[bytes], fill: str, **options: Any) -> RedactedPicture:
     """Check that files which differ in their regions alone become one file, with the surroundings of the first."""
     assert len(set(files)) == len(files)
     made = [redacted(content, fill, **options) for content in files]
@@ -191,7 +191,7 @@ def bright(source: Any, mask: Any) -> Any:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.usefixtures("tainted")
 def test_the_check_finds_a_read_of_hidden_pixels(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in (sources.JpegSource, sources.RasterSource):
+    for one in (sources.JpegOriginal, sources.RasterOriginal):
         monkeypatch.setattr(one, "cells", bright)
     with pytest.raises(LeakError):
         redacted(saved(scene(), kind), "grey")

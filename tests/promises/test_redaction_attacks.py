@@ -16,19 +16,19 @@ from PIL import Image, PngImagePlugin
 
 import dipp
 from dipp.redaction import png, tiff
+from dipp.redaction.output import RedactedPicture
 from dipp.redaction.raster import Raster
-from dipp.redaction.redact import Redacted
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 Pixels = np.ndarray[Any, Any]
 
 
-def redacted(content: bytes, fill: str = "paint") -> Redacted:
+def redacted(content: bytes, fill: str = "paint") -> RedactedPicture:
     return dipp.redact(content, regions=[BOX], fill=fill, device="cpu", odometer=False)
 
 
-def require_same(*files: bytes, fill: str = "paint") -> Redacted:
+def require_same(*files: bytes, fill: str = "paint") -> RedactedPicture:
     assert len(set(files)) == len(files)
     made = [redacted(content, fill) for content in files]
     assert len({(one.content, one.record.to_json()) for one in made}) == 1

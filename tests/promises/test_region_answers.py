@@ -17,7 +17,7 @@ import dipp
 from dipp.core import randomness
 from dipp.odometer import Meter
 from dipp.redaction import charging, record, sources
-from dipp.redaction.redact import Redacted
+from dipp.redaction.output import RedactedPicture
 from dipp.scoring.blocks import Blocks
 
 OTHER = (70, 60, 20, 16)
@@ -30,7 +30,7 @@ KINDS: dict[str, dict[str, Any]] = {
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def redacted(content: bytes, epsilon: float = 8.0, **options: Any) -> Redacted:
+def redacted(content: bytes, epsilon: float = 8.0, **options: Any) -> RedactedPicture:
     given: dict[str, Any] = {"regions": [BOX], "fill": "grey", "odometer": False, "device": "cpu", **options}
     return dipp.redact(content, epsilon=epsilon, **given)
 
@@ -98,7 +98,7 @@ def test_records_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
 
 def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every value of the original is tainted, and only the function that makes sets reads it, once."""
-    real, nearest, opened = sources.RasterSource.levels, Blocks.nearest, []
+    real, nearest, opened = sources.RasterOriginal.levels, Blocks.nearest, []
 
     def levels(self: Any) -> Any:
         opened.append(self)
@@ -109,7 +109,7 @@ def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest
         object.__setattr__(self, "content", self.content.open("nearest"))
         return nearest(self, count)
 
-    monkeypatch.setattr(sources.RasterSource, "levels", levels)
+    monkeypatch.setattr(sources.RasterOriginal, "levels", levels)
     with pytest.raises(LeakError):
         redacted(file_of(pair()[0], "PNG"))
     opened.clear()

@@ -35,7 +35,7 @@ from dipp.models.books import Books
 from dipp.models.diffusion import Transition
 from dipp.models.latent import LatentDenoiser
 from dipp.planning.presets import DIFFC, PAPER
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 from dipp.scoring.blocks import Blocks
 from dipp.scoring.task import ScoringTask
 from experiments.comparisons.unclipped import SHARP

@@ -51,7 +51,7 @@ from dipp.data import formats
 from dipp.data.choices import Choices
 from dipp.data.engines import Local
 from dipp.data.privatize import privatize
-from dipp.data.sources import Columns, Labels, Record, Source, fingerprint, open_source
+from dipp.data.sources import Columns, Labels, Source, SourcePicture, fingerprint, open_source
 from dipp.errors import DippError
 from dipp.models import hub
 from dipp.models.denoiser import Denoiser, TimestepDenoiser
@@ -63,7 +63,7 @@ from dipp.planning.planner import Sizes
 from dipp.planning.presets import SteppedPreset
 from dipp.planning.table import FILE_NAME, SLICES, ErrorTable, grid
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 from experiments.comparisons.unclipped import SHARP
 
 Floats = NDArray[np.float64]
@@ -102,14 +102,14 @@ def test_a_registered_channel_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         made = codec.encode(images, seed=SEED)
         made.save(tmp_path / "two.dipp")
         opened = dipp.open(tmp_path / "two.dipp")
-        assert opened.release == made.release
-        assert opened.release.plan.channel == Sech()
+        assert opened.parameters == made.parameters
+        assert opened.parameters.plan.channel == Sech()
         # All three channels of a pixel, in every step, each by what its integers say.
-        own = [opened.release.plan.arithmetic(step) for step in codec.plan.steps]
+        own = [opened.parameters.plan.arithmetic(step) for step in codec.plan.steps]
         losses = [3 * selection.epsilon(one.sensitivity, one.fraction_bits) for one in own]
         assert opened.certificate.epsilon == pytest.approx(math.fsum(losses), rel=1e-9)
         assert opened.facts()["coding"] == "sech channel, flat code"
-        ((state, _),) = states(Codec(denoiser, opened.release.plan), opened)
+        ((state, _),) = states(Codec(denoiser, opened.parameters.plan), opened)
         ((sent, _),) = states(codec, made)
         torch.testing.assert_close(state, sent)
         assert [picture.shape for picture in codec.decode(opened)] == [(8, 8, 3)] * 2
@@ -162,7 +162,7 @@ def test_a_code_is_priced_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Certificate.from_json(dear.to_json()) == dear
 
 
-class Lopsided(masks.Everywhere):
+class Lopsided(masks.FullMask):
     """A mask that no ledger can name: it has the period of another."""
 
 
@@ -186,14 +186,14 @@ def test_a_registered_code_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     found, flat = (Certificate.of(one.plan, of_pixels(64)) for one in (codec, plain))
     assert found.releases == (recorder.ledger(codec.plan, 3),)
     assert found.epsilon == pytest.approx(1.5 * flat.epsilon, rel=1e-3)
-    release = codec.release(SEED)
-    decoded = Decoder(denoiser).end(release, Geometry(8, 8, 3), rows, range(3), end.grey, NOISY)
+    parameters = codec.parameters(SEED)
+    decoded = Decoder(denoiser).end(parameters, Geometry(8, 8, 3), rows, range(3), end.grey, NOISY)
     assert (decoded.pictures(NOISY) == end.pictures(NOISY)).all()
-    layout = release.layout(of_pixels(64))
+    layout = parameters.layout(of_pixels(64))
     assert (layout.rows(layout.payloads(rows)) == rows).all()
     codec.encode(images).save(tmp_path / "eager.dipp")
     opened = dipp.open(tmp_path / "eager.dipp")
-    assert opened.release.plan == codec.plan
+    assert opened.parameters.plan == codec.plan
     assert opened.certificate == found
     monkeypatch.delitem(codes.CODES, Eager.name)
     with refused(tmp_path / "eager.dipp", "(code 7)"):
@@ -223,8 +223,8 @@ def test_a_unit_and_a_code_of_constant_price(tmp_path: Path) -> None:
     made = codec.encode(images, seed=SEED)
     made.save(tmp_path / "bands.dipp")
     opened = dipp.open(tmp_path / "bands.dipp")
-    assert opened.release == made.release
-    assert opened.release.plan == plan
+    assert opened.parameters == made.parameters
+    assert opened.parameters.plan == plan
     assert [len(opened.image_indices(image)) for image in range(3)] == [4, 4, 2]  # an index for each band and step
     found = opened.certificate
     assert found == made.certificate == Certificate.from_json(found.to_json())
@@ -299,7 +299,7 @@ def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.Mo
     del bands
     codec = Codec(tiny_denoiser(), band_plan())
     shuffled = chunking.chunks(SEED, 0, Geometry(8, 8, 3), 6)
-    monkeypatch.setattr(chunking.ByUnit, "chunks", lambda *_: shuffled)
+    monkeypatch.setattr(chunking.UnitDeal, "chunks", lambda *_: shuffled)
     with refused("touched", "step"):
         codec.encode(pictures(1), seed=SEED)
 
@@ -352,7 +352,7 @@ def test_a_registered_preset_plans(monkeypatch: pytest.MonkeyPatch, model: Path,
     options = ("--model", model, "--preset", "toy", "--epsilon", 8)
     code, _, err = run("encode", tmp_path / "a.png", "-o", tmp_path / "a.dipp", *options)
     assert code == 0, err
-    assert dipp.open(tmp_path / "a.dipp").release.plan == codec.plan
+    assert dipp.open(tmp_path / "a.dipp").parameters.plan == codec.plan
     code, out, err = run("plan", *options)
     assert code == 0, err
     assert TOY.coding.name in out
@@ -405,16 +405,16 @@ def test_a_registered_denoiser_is_loaded(monkeypatch: pytest.MonkeyPatch, shrink
     black, white = np.zeros((8, 8, 3), np.uint8), np.full((9, 12, 3), 255, np.uint8)
     codec.encode([black, white]).save(tmp_path / "two.dipp")
     opened = dipp.open(tmp_path / "two.dipp")
-    assert opened.release.model == denoiser.identity
+    assert opened.parameters.model == denoiser.identity
     assert 12 < opened.certificate.epsilon <= 16
-    dark, light = Codec.for_release(opened.release, shrinking).decode(opened)
+    dark, light = Codec.for_parameters(opened.parameters, shrinking).decode(opened)
     assert (dark.shape, light.shape) == (black.shape, white.shape)
     # 68.4 in each of 60 runs, since tilts of 8 nats hardly ever err; were nothing conveyed, 0 ± 3.
     assert light.mean() - dark.mean() > 34
     other = json.loads((shrinking / NETWORK_CONFIGS[0]).read_text())
     (shrinking / NETWORK_CONFIGS[0]).write_text(json.dumps({**other, "variance": 0.5}))
-    with refused("model", opened.release.model):
-        Codec.for_release(opened.release, shrinking)
+    with refused("model", opened.parameters.model):
+        Codec.for_parameters(opened.parameters, shrinking)
 
 
 # A format of datasets.
@@ -432,11 +432,11 @@ class Strips(Source):
     def __len__(self) -> int:
         return self.count
 
-    def read(self, start: int, stop: int) -> Iterator[Record]:
+    def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
         with Image.open(self.path) as image:
             strip = np.asarray(image)
         for position in range(start, stop):
-            yield Record(position, np.ascontiguousarray(strip[8 * position : 8 * position + 8]))
+            yield SourcePicture(position, np.ascontiguousarray(strip[8 * position : 8 * position + 8]))
 
     def name(self, position: int) -> str:
         return f"{self.path.name} from row {8 * position}"
@@ -455,7 +455,7 @@ def test_a_registered_format_of_datasets_is_read(monkeypatch: pytest.MonkeyPatch
     Image.fromarray(pixels(12).reshape(-1, 8, 3)).save(place, format="PNG")
     with refused("src", "private.strip"):
         open_source(str(place), Columns(), tmp_path)
-    monkeypatch.setattr(formats, "FORMATS", (strip_file, *formats.FORMATS))
+    monkeypatch.setattr(formats, "RECOGNISERS", (strip_file, *formats.RECOGNISERS))
     source = open_source(str(place), Columns(), tmp_path)
     assert isinstance(source, Strips)
     records = list(source.read(0, len(source)))

@@ -46,7 +46,7 @@ from dipp.core.window import Window
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.header import checksum
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models.books import NAME, Book, Books
 from dipp.models.config import CHANNELS, PLAIN, Config
 from dipp.models.denoiser import Denoiser, Device, Numbers
@@ -208,8 +208,10 @@ class Vectors:
     def _sizes(self) -> tuple[float, float]:
         return math.exp(self.draw.uniform(-4, 0)), math.exp(self.draw.uniform(-6, 1))
 
-    def release(self, plan: Plan, channels: int = 3, model: str | None = None, *, windowed: bool = False) -> Release:
-        """Return a release of a plan."""
+    def parameters(
+        self, plan: Plan, channels: int = 3, model: str | None = None, *, windowed: bool = False
+    ) -> PublicParameters:
+        """Return public parameters with a plan."""
         table = self.draw.choice([None, hashlib.sha256(b"table").hexdigest()])
         delta = self.draw.choice([None, 1e-6])
         name = model or hashlib.sha256(b"model").hexdigest()
@@ -219,7 +221,7 @@ class Vectors:
             seed = beacon.seed
         window = Window(*sorted(self.draw.sample(range(-(1 << 31), 1 << 31), 2))) if windowed else None
         hidden = (self.draw.randint(1, 99), self.draw.randint(1, 1 << 20)) if self.draw.random() < 0.3 else None
-        return Release(plan, name, seed, channels, delta, table, given, beacon, window, hidden)
+        return PublicParameters(plan, name, seed, channels, delta, table, given, beacon, window, hidden)
 
     def streams(self) -> Iterator[dict[str, Any]]:
         """Return streams with their words, permutations and draws."""
@@ -323,7 +325,7 @@ class Vectors:
             # The last describe their source, which the page reads and never writes: a window; no, some or all are grey.
             described = 24 <= number < 32
             marks = number // 2 % 3 if described else 0
-            release = self.release(plan, windowed=described and number % 2 == 1)
+            release = self.parameters(plan, windowed=described and number % 2 == 1)
             shapes = [self.draw.choice([(1, 1, 3), (2, 3, 3), (7, 9, 3), (30, 41, 3)]) for _ in range(1 + number % 4)]
             rows = [
                 [self.draw.randrange(1 << step.index_bits) for step, count in counted for _ in range(count)]
@@ -539,18 +541,18 @@ def _golden(path: Path) -> dict[str, Any]:
     """Return the facts about a golden file."""
     data = path.read_bytes()
     made = Archive.from_bytes(data)
-    coding = made.release.plan.coding
+    coding = made.parameters.plan.coding
     claims = [double(made.certificate.epsilon), double(made.certificate.rho)] if coding.certified else None
     return {
         "name": path.stem,
         "file": data.hex(),
-        "readable": made.release.latents is None
-        and made.release.plan.unit.kind != Regions.kind
+        "readable": made.parameters.latents is None
+        and made.parameters.plan.unit.kind != Regions.kind
         and coding.channel.name == "sign"
         and coding.code.name in ("flat", "pairs", "closest"),
-        "kind": made.release.plan.kind,
+        "kind": made.parameters.plan.kind,
         "claims": claims,
-        "window": None if made.release.window is None else [made.release.window.low, made.release.window.high],
+        "window": None if made.parameters.window is None else [made.parameters.window.low, made.parameters.window.high],
         "grey": made.grey.tolist(),
         "indices": [digest(made.image_indices(image), "<u4") for image in range(len(made))],
     }

@@ -19,12 +19,13 @@ from typing import Any
 
 from dipp.core.geometry import Geometry
 from dipp.data import manifest, redacted
+from dipp.data.folder import MANIFEST, REDACTED, manifest_of
 from dipp.data.shards import Shard
-from dipp.data.store import MANIFEST, REDACTED, Store, manifest_of
+from dipp.data.store import Store
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive as archives
 from dipp.format.bytes import Integers
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.planning import verification
 from dipp.redaction import record
@@ -48,7 +49,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Checked:
+class ReleaseCheck:
     """The result of a check that found no fault in a release."""
 
     subject: Path
@@ -66,7 +67,7 @@ class Checked:
         return {"verified": self.verified, "verified_reason": self.reason}
 
 
-def check(release: Path, against: Reference | None = None) -> Checked:
+def check(release: Path, against: Reference | None = None) -> ReleaseCheck:
     """Check everything about a release that can be computed again.
 
     Args:
@@ -91,34 +92,34 @@ def check(release: Path, against: Reference | None = None) -> Checked:
         raise NoCertificateError(str(release), "has no certificate that could be checked")
     compared = _compare(public, images, against or Reference())
     reason = f"{FOLLOWS}, {AS_PLANNED if compared else NOT_COMPARED}; {HONEST}"
-    return Checked(subject, facts, True if compared else None, reason)
+    return ReleaseCheck(subject, facts, True if compared else None, reason)
 
 
-def _redaction(release: Path) -> Checked:
+def _redaction(release: Path) -> ReleaseCheck:
     """Check the record of a redaction together with its picture, which lies beside it."""
     stated = record.Record.read(release)
     checked = record.check(release.with_name(release.name.removesuffix(record.SUFFIX)), stated)
     reason = f"{REPAINTED} ({checked.repainted}); that nothing else of the original was given away, {NO_FILE}"
     facts = {"certificate": stated.facts["certificate"], "model": stated.facts["model"], "record": stated.facts}
-    return Checked(release, facts, True, reason)
+    return ReleaseCheck(release, facts, True, reason)
 
 
-def _redacted_dataset(release: Path) -> Checked:
+def _redacted_dataset(release: Path) -> ReleaseCheck:
     """Check every picture of a release of redacted pictures."""
     stated = redacted.verify(release)
     reason = f"{REPAINTED}, in every picture; that nothing else of the originals was given away, {NO_FILE}"
     facts = {"certificate": stated["certificate"], "model": ", ".join(stated["models"]) or None, "record": stated}
-    return Checked(release / MANIFEST, facts, True, reason)
+    return ReleaseCheck(release / MANIFEST, facts, True, reason)
 
 
-Parts = tuple[Release, dict[str, Any], Iterable[tuple[Geometry, Integers]]]
+Parts = tuple[PublicParameters, dict[str, Any], Iterable[tuple[Geometry, Integers]]]
 """The public parameters of a release, its facts, and the geometry and the indices of each image."""
 
 
 def _archive(path: Path) -> Parts:
     source = archives.open(path)
     images = ((source.geometry(image), source.image_indices(image)) for image in range(len(source)))
-    return source.release, source.facts(), images
+    return source.parameters, source.facts(), images
 
 
 def _dataset(folder: Path) -> Parts:
@@ -127,17 +128,17 @@ def _dataset(folder: Path) -> Parts:
     images = (
         image for shard in map(Shard.read, paths) for image in zip(shard.geometries(), shard.all_rows(), strict=True)
     )
-    return Shard.read(paths[0]).release, facts, images  # `manifest.verify` checked that all shards have the same
+    return Shard.read(paths[0]).parameters, facts, images  # `manifest.verify` checked that all shards have the same
 
 
-def _compare(release: Release, images: Iterable[tuple[Geometry, Integers]], against: Reference) -> bool:
+def _compare(parameters: PublicParameters, images: Iterable[tuple[Geometry, Integers]], against: Reference) -> bool:
     """Raise if no encoder makes this plan and these indices; return whether the plan was compared with a model."""
     model = against.model
-    if model is None and verification.made_with_the_embedded_model(release):
+    if model is None and verification.made_with_the_embedded_model(parameters):
         model = embedded.FOLDER
     if model is None and against.calibration is not None:
         raise DippError("calibration", "belongs to no given model", "name its model with --model")
     if model is not None:
-        verification.verify(release, model, against.calibration)
-    verification.check_indices(release, images)
+        verification.verify(parameters, model, against.calibration)
+    verification.check_indices(parameters, images)
     return model is not None

@@ -21,7 +21,7 @@ from dipp.errors import DippError
 TYPE = "application/vnd.in-toto+json"
 
 
-def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+def sign(payload: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return an envelope: the payload with its signature by a key, as JSON.
 
     Args:
@@ -32,7 +32,7 @@ def seal(payload: bytes, key: Ed25519PrivateKey) -> bytes:
     return json.dumps({"payloadType": TYPE, "payload": _text(payload), "signatures": [signature]}).encode() + b"\n"
 
 
-def unseal(data: bytes, key: Ed25519PublicKey) -> bytes:
+def verify(data: bytes, key: Ed25519PublicKey) -> bytes:
     """Return the payload of an envelope, and raise if this key has not signed it.
 
     Args:

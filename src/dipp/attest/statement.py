@@ -30,8 +30,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from dipp import __version__, files
 from dipp.attest import checks, envelope, keys
-from dipp.attest.checks import Checked, Reference
-from dipp.data.store import ATTESTATION, MANIFEST, Store, sha256
+from dipp.attest.checks import Reference, ReleaseCheck
+from dipp.data.folder import ATTESTATION, MANIFEST, sha256
+from dipp.data.store import Store
 from dipp.errors import DippError
 from dipp.privacy.certificate import Certificate
 
@@ -58,7 +59,7 @@ class Attestation:
     issued: datetime
     expires: datetime | None
     predicate: dict[str, Any]
-    checked: Checked
+    checked: ReleaseCheck
     """The result of the check of the release itself."""
 
 
@@ -130,7 +131,7 @@ def sign(
             **_stated(checked),
         },
     }
-    content = envelope.seal(json.dumps(statement, ensure_ascii=False).encode(), signer)
+    content = envelope.sign(json.dumps(statement, ensure_ascii=False).encode(), signer)
     with files.atomic(target) as part:
         part.write_bytes(content)
     return target
@@ -148,7 +149,7 @@ def _refuse_parts(target: Path, release: Path, key: Path) -> None:
 def _signed_by(path: Path, signer: Ed25519PublicKey) -> bool:
     """Return whether a file is an attestation that this key has signed."""
     try:
-        envelope.unseal(path.read_bytes(), signer)
+        envelope.verify(path.read_bytes(), signer)
     except (OSError, DippError):
         return False
     return True
@@ -174,11 +175,12 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: R
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DippError("attestation", f"{path} cannot be read ({error.strerror})") from None
+        problem = f"{path} cannot be read ({error.strerror})"
+        raise DippError("attestation", problem, "name it with --attestation") from None
     subject = release / MANIFEST if release.is_dir() else release
     if not subject.is_file():
         raise DippError(str(release), "does not exist")
-    digests, issued, expires, predicate = _read(envelope.unseal(data, signer))
+    digests, issued, expires, predicate = _read(envelope.verify(data, signer))
     if sha256(subject) not in digests:
         raise DippError(
             str(subject), "is not the file that was signed", "get it again, or the attestation that belongs to it"
@@ -213,7 +215,7 @@ def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[st
         raise DippError("attestation", "is signed, but this version of dipp cannot read it", "upgrade dipp") from None
 
 
-def _stated(checked: Checked) -> dict[str, Any]:
+def _stated(checked: ReleaseCheck) -> dict[str, Any]:
     """Return the fields of the predicate that follow from a release."""
     facts = checked.facts
     return {

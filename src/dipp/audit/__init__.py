@@ -11,9 +11,10 @@
 | `likelihood` | two encodings compared, selection by selection |
 | `neighbours` | images that differ in one unit, adversarial ones among them |
 | `setting` | the audited coding, and plans and a simple denoiser to audit it with |
-| `plot` | the plot of observed against claimed losses |
+| `plot`, `observations` | the plot of observed against claimed losses, and its points |
 """
 
-from dipp.audit.suite import Audit, Observation, audit, ladder
+from dipp.audit.observations import Observation, ladder
+from dipp.audit.suite import Audit, audit
 
 __all__ = ["Audit", "Observation", "audit", "ladder"]

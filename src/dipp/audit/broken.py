@@ -25,7 +25,7 @@ from dipp.codes import Pairs
 from dipp.codes.exponential import SearchOutcomes
 from dipp.core import randomness, selection
 from dipp.core.arrays import host
-from dipp.core.code import Code, Scored
+from dipp.core.code import Code, ScoredCandidates
 from dipp.core.outcomes import Floats, Outcomes
 from dipp.core.price import LEVELS, Cost, Reach, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
@@ -151,7 +151,7 @@ def float32_law(chunk: Outcomes) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Unclamped(Selector):
+class UnclampedSelector(Selector):
     """A broken encoder of pixels that are standardised, as is usual for classifiers, and not clamped to [−1, 1]."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
@@ -164,7 +164,7 @@ class Unclamped(Selector):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnClip(Selector):
+class OwnClipSelector(Selector):
     """A broken encoder whose clip is the root mean square of the image's own residuals."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
@@ -219,7 +219,7 @@ def gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
     return indices
 
 
-def logistic(code: Pairs, scored: Scored) -> Indices:  # noqa: ARG001
+def logistic(code: Pairs, scored: ScoredCandidates) -> Indices:  # noqa: ARG001
     """Draw the bits of pairs as the sign of twice the tilt plus logistic noise, computed in float32."""
     shifts, nat = scored.shifts(), math.log(2) * 2.0**-scored.fraction_bits
     uniforms = _uniform24(len(shifts))

@@ -20,7 +20,7 @@ from dipp.audit import broken, misasked
 from dipp.audit.blackbox import Encoder
 from dipp.audit.likelihood import LogLaw, log_law
 from dipp.audit.neighbours import Pixels, grey_pair
-from dipp.audit.setting import Subject
+from dipp.audit.setting import AuditSubject
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.codes import Closest, Flat, Pairs, StepLimited
@@ -30,7 +30,7 @@ from dipp.core.steps import Question, SensingStep, Step
 from dipp.core.units import Cells
 
 
-class Plant(NamedTuple):
+class PlantedMistake(NamedTuple):
     """A mistake that replaces a function of the project's own code while a control runs (`setting.replaced`)."""
 
     owner: Any
@@ -49,9 +49,9 @@ class Controls:
     """Broken encoders that the black-box audit must catch."""
     comparisons: Mapping[str, tuple[type[Selector], LogLaw]] = field(default_factory=dict)
     """Broken encoders that the exact audit must catch: each a selector and the law of its indices."""
-    laws: Mapping[str, Plant] = field(default_factory=dict)
+    laws: Mapping[str, PlantedMistake] = field(default_factory=dict)
     """Mistakes in the real encoder that the law audit must catch."""
-    claims: Mapping[str, Plant] = field(default_factory=dict)
+    claims: Mapping[str, PlantedMistake] = field(default_factory=dict)
     """Mistakes in the accounting: the exact audit must observe that the real encoder exceeds their claim."""
 
     def __or__(self, other: Controls) -> Controls:
@@ -65,7 +65,9 @@ ALWAYS = Controls(
         "private randomness from the shared seed": broken.encoder(broken.shared_seed),
         "infinite alpha with an epsilon": broken.encoder(broken.infinite_alpha),
     },
-    laws={"private bytes from a known seed": Plant(randomness, "private_bytes", np.random.default_rng(0).bytes)},
+    laws={
+        "private bytes from a known seed": PlantedMistake(randomness, "private_bytes", np.random.default_rng(0).bytes)
+    },
 )
 """Mistakes that can be made with every coding."""
 SEARCHED = Controls(
@@ -75,22 +77,22 @@ SEARCHED = Controls(
     },
     comparisons={"noise in float32": (Selector, broken.float32_law)},
     laws={
-        "a constant private draw": Plant(selection, "_uniform_below", broken.constant_below),
-        "scores times 1.15": Plant(scoring, "select", broken.scaled_scores),
-        "Gumbel noise in float32": Plant(scoring, "select", broken.gumbel),
+        "a constant private draw": PlantedMistake(selection, "_uniform_below", broken.constant_below),
+        "scores times 1.15": PlantedMistake(scoring, "select", broken.scaled_scores),
+        "Gumbel noise in float32": PlantedMistake(scoring, "select", broken.gumbel),
     },
 )
 """Mistakes that can be made with codes that search among candidates."""
 PAIRED = Controls(
     laws={
-        "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
-        "scores times 1.15": Plant(Pairs, "draw", broken.scaled_shifts),
-        "logistic noise in float32": Plant(Pairs, "draw", broken.logistic),
+        "a constant private draw": PlantedMistake(randomness, "private_bytes", broken.constant_bytes),
+        "scores times 1.15": PlantedMistake(Pairs, "draw", broken.scaled_shifts),
+        "logistic noise in float32": PlantedMistake(Pairs, "draw", broken.logistic),
     },
-    claims={"pairs charged with ρ = ε²/8": Plant(Pairs, "charge", broken.bounded_range)},
+    claims={"pairs charged with ρ = ε²/8": PlantedMistake(Pairs, "charge", broken.bounded_range)},
 )
 """Mistakes that can be made with the code of pairs."""
-STEPPED = Controls(comparisons={"pixels not clamped": (broken.Unclamped, log_law)})
+STEPPED = Controls(comparisons={"pixels not clamped": (broken.UnclampedSelector, log_law)})
 """Mistakes that can be made with steps along timesteps. (Where shifts are clipped, the clip bounds the shift of any
 pixel value.)"""
 CLIPPED = Controls(
@@ -98,8 +100,8 @@ CLIPPED = Controls(
         "a group chosen by the picture": broken.encoder(broken.own_group),
         "a gain fitted to the picture": broken.encoder(broken.own_gain),
     },
-    comparisons={"a clip that depends on the picture": (broken.OwnClip, log_law)},
-    claims={"a slope derived from the clip": Plant(Sensitivity, "units", broken.slope_of_clip)},
+    comparisons={"a clip that depends on the picture": (broken.OwnClipSelector, log_law)},
+    claims={"a slope derived from the clip": PlantedMistake(Sensitivity, "units", broken.slope_of_clip)},
 )
 """Mistakes that can be made with clipped steps of sensing."""
 
@@ -107,22 +109,22 @@ CLIPPED = Controls(
 ASKED = Controls(
     releases={"candidates chosen by the picture": broken.encoder(misasked.own_candidates)},
     comparisons={
-        "m that depends on the picture": (misasked.OwnCount, log_law),
-        "ε of a draw chosen by the picture": (misasked.OwnEpsilon, log_law),
+        "m that depends on the picture": (misasked.OwnCountSelector, log_law),
+        "ε of a draw chosen by the picture": (misasked.OwnEpsilonSelector, log_law),
     },
     laws={
-        "a constant private draw": Plant(randomness, "private_bytes", broken.constant_bytes),
-        "a heavy weight times 1.15": Plant(Closest, "draw", misasked.steep_draw),
+        "a constant private draw": PlantedMistake(randomness, "private_bytes", broken.constant_bytes),
+        "a heavy weight times 1.15": PlantedMistake(Closest, "draw", misasked.steep_draw),
     },
-    claims={"several draws charged as one": Plant(Closest, "price", misasked.one_draw)},
+    claims={"several draws charged as one": PlantedMistake(Closest, "price", misasked.one_draw)},
 )
 """Mistakes that can be made with questions."""
 CELLULAR = Controls(
     releases={"one private integer for two cells": broken.encoder(misasked.shared_integer)},
     comparisons={
-        "a score that reads the next cell": (misasked.NextCell, log_law),
-        "contents normalised over the picture": (misasked.Normalised, log_law),
-        "ties broken by another cell": (misasked.TiedByNext, log_law),
+        "a score that reads the next cell": (misasked.NextCellSelector, log_law),
+        "contents normalised over the picture": (misasked.NormalisingSelector, log_law),
+        "ties broken by another cell": (misasked.NextCellTiesSelector, log_law),
     },
 )
 """Mistakes that can be made with cells, which let other cells influence an answer."""
@@ -136,7 +138,7 @@ OF_UNITS = {Cells.kind: CELLULAR}
 """Mistakes that can be made with each kind of units, by its name."""
 
 
-def controls_of(subject: Subject) -> Controls:
+def controls_of(subject: AuditSubject) -> Controls:
     """Return all mistakes that can be made with a coding.
 
     Args:

@@ -37,7 +37,7 @@ NEARLY = 0.99
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactAudit:
     """The exact audit of one kind of pairs. Losses and ε are in nats, per unit."""
 
     kind: str
@@ -58,7 +58,7 @@ class Exact:
     """Number of those draws that differed from the exact ones."""
 
     @classmethod
-    def of(cls, kind: str, claimed: float, claimed_rho: float, compared: Sequence[Comparison]) -> Exact:
+    def of(cls, kind: str, claimed: float, claimed_rho: float, compared: Sequence[Comparison]) -> ExactAudit:
         """Gather the comparisons of one kind of pairs.
 
         Args:
@@ -111,7 +111,7 @@ class Exact:
 
 def audit(
     plan: Plan, geometry: Geometry, pairs: int, adversaries: int, denoiser: Denoiser | None = None
-) -> list[Exact]:
+) -> list[ExactAudit]:
     """Compute the exact losses of pairs of each kind, each pair with a public seed of its own.
 
     Args:
@@ -130,11 +130,11 @@ def audit(
     chains = [chain_of(plan, geometry, number, denoiser) for number in range(max(pairs, adversaries))]
     many, few, generator = chains[:pairs], chains[:adversaries], np.random.default_rng(0)
     return [
-        Exact.of("random", epsilon, rho, [compare(chain, random_pair(chain, generator)) for chain in many]),
-        Exact.of("extreme", epsilon, rho, [compare(chain, extreme_pair(chain, generator)) for chain in many]),
-        Exact.of("balanced", epsilon, rho, [compare(chain, balanced_pair(chain, generator)) for chain in few]),
-        Exact.of("adversarial", epsilon, rho, [_attack(chain, epsilon) for chain in few]),
-        Exact.of("small", between, rho, [_attack(chain, between, SMALL, SMALL_ATTEMPTS) for chain in few]),
+        ExactAudit.of("random", epsilon, rho, [compare(chain, random_pair(chain, generator)) for chain in many]),
+        ExactAudit.of("extreme", epsilon, rho, [compare(chain, extreme_pair(chain, generator)) for chain in many]),
+        ExactAudit.of("balanced", epsilon, rho, [compare(chain, balanced_pair(chain, generator)) for chain in few]),
+        ExactAudit.of("adversarial", epsilon, rho, [_attack(chain, epsilon) for chain in few]),
+        ExactAudit.of("small", between, rho, [_attack(chain, between, SMALL, SMALL_ATTEMPTS) for chain in few]),
     ]
 
 

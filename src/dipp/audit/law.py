@@ -18,7 +18,7 @@ from scipy import special
 from dipp.audit import blackbox
 from dipp.audit.likelihood import compare, first_law, numbers
 from dipp.audit.neighbours import Pixels, adversarial_pair
-from dipp.audit.setting import Subject, chain_of, single_step
+from dipp.audit.setting import AuditSubject, chain_of, single_step
 from dipp.codec.chain import Chain
 from dipp.core.outcomes import Floats
 from dipp.core.signal import to_levels
@@ -101,7 +101,7 @@ def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
     return max(images, key=spread)
 
 
-def audit(subject: Subject, epsilon: float, runs: int) -> Law:
+def audit(subject: AuditSubject, epsilon: float, runs: int) -> Law:
     """Audit a coding at about ε: count the outcomes of encodings, and make draws with known bytes.
 
     Args:

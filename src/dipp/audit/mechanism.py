@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """What the releases of two neighbouring pictures revealed."""
 
     pair: str
@@ -72,11 +72,11 @@ class MechanismAudit:
     """ε per pixel that the mechanism claims."""
     runs: int
     """Number of releases of each picture."""
-    pairs: Sequence[Found] = field(repr=False)
+    pairs: Sequence[Finding] = field(repr=False)
     """A result for each pair of pictures."""
 
     @property
-    def worst(self) -> Found:
+    def worst(self) -> Finding:
         """The result of the pair with the largest lower bound of ε."""
         return max(self.pairs, key=lambda result: result.epsilon)
 
@@ -200,7 +200,7 @@ def neighbours(shape: tuple[int, int, int]) -> Iterator[tuple[str, tuple[NDArray
 
 def _compare(
     mechanism: Mechanism, pair: str, pictures: tuple[NDArray[np.uint8], NDArray[np.uint8]], runs: int, error: float
-) -> Found:
+) -> Finding:
     """Release both pictures many times, learn what tells them apart, and count how well that works."""
     released: tuple[list[Floats], list[Floats]] = ([], [])
     for first in np.random.default_rng().integers(0, 2, runs).tolist():
@@ -223,14 +223,14 @@ def _compare(
             moved += 1
             scores += np.log((counts[1] + 0.5) / (counts[0] + 0.5))[_ranges(edges, values)]
     if not moved:
-        return Found(pair, 0.0, 0, width)
+        return Finding(pair, 0.0, 0, width)
     best = 0.0
     for sign in (1, -1):  # the set that speaks for the second picture, then the set that speaks for the first
         no, yes = (sign * scores)[::sign]
         threshold = _threshold(yes[learnt:chosen], no[learnt:chosen], error)
         hits, misses = (int(np.count_nonzero(sample[chosen:] >= threshold)) for sample in (yes, no))
         best = max(best, ratio_bound(hits, misses, half, error))
-    return Found(pair, best, moved, width)
+    return Finding(pair, best, moved, width)
 
 
 def _release(mechanism: Mechanism, picture: NDArray[np.uint8]) -> Floats:

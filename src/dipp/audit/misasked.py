@@ -32,7 +32,7 @@ LEVELS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Unrecorded(Selector):
+class UnrecordedSelector(Selector):
     """A broken encoder that hides its draws from its recorder, which would refuse most of these mistakes."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
@@ -44,7 +44,7 @@ class Unrecorded(Selector):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnCount(Unrecorded):
+class OwnCountSelector(UnrecordedSelector):
     """A broken encoder whose m, the number of nearest candidates, depends on the picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
@@ -54,7 +54,7 @@ class OwnCount(Unrecorded):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnEpsilon(Unrecorded):
+class OwnEpsilonSelector(UnrecordedSelector):
     """A broken encoder whose ε of a draw depends on the picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
@@ -64,7 +64,7 @@ class OwnEpsilon(Unrecorded):
 
 
 @dataclass(frozen=True, eq=False)
-class NextCell(Unrecorded):
+class NextCellSelector(UnrecordedSelector):
     """A broken encoder in which the score of a block also reads the next block."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
@@ -74,7 +74,7 @@ class NextCell(Unrecorded):
 
 
 @dataclass(frozen=True, eq=False)
-class Normalised(Unrecorded):
+class NormalisingSelector(UnrecordedSelector):
     """A broken encoder that standardises contents over the picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
@@ -98,7 +98,7 @@ class TiedBlocks(Blocks):
 
 
 @dataclass(frozen=True, eq=False)
-class TiedByNext(Unrecorded):
+class NextCellTiesSelector(UnrecordedSelector):
     """A broken encoder that breaks ties by the content of another cell."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:

@@ -106,7 +106,7 @@ def _unit(chain: Chain, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the coordinates of a random unit, among the units that some step touches."""
     unit = chain.plan.unit
     grids = [(layout, *layout.step.grid(unit, chain.geometry)) for layout in _layouts(chain)]
-    touched = np.unique(np.concatenate([own.of(layout.all_chunks.order, grid) for layout, own, grid in grids]))
+    touched = np.unique(np.concatenate([region.of(layout.all_chunks.order, grid) for layout, region, grid in grids]))
     return np.flatnonzero(unit.ids(chain.geometry) == generator.choice(touched))
 
 

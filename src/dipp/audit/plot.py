@@ -11,7 +11,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from dipp import files
-from dipp.audit.suite import PIXEL, Observation
+from dipp.audit.observations import Observation
+from dipp.audit.suite import PIXEL
 from dipp.core.unit import Unit
 
 KINDS = {
@@ -40,12 +41,12 @@ def draw(points: Sequence[Observation], output: Path, unit: Unit = PIXEL) -> Non
     figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
-        own = [point for point in points if point.preset == name]
-        ends = [min(point.claimed for point in own) / 1.5, max(point.claimed for point in own) * 1.5]
+        drawn = [point for point in points if point.preset == name]
+        ends = [min(point.claimed for point in drawn) / 1.5, max(point.claimed for point in drawn) * 1.5]
         edge = ends[0] / EDGE
         axes.plot(ends, ends, color="black", linewidth=0.8, label="claimed")
         for kind, (marker, colour, label) in KINDS.items():
-            shown = [point for point in own if point.kind == kind]
+            shown = [point for point in drawn if point.kind == kind]
             inside = [point for point in shown if point.observed >= edge]
             claimed, observed = [point.claimed for point in inside], [point.observed for point in inside]
             axes.plot(claimed, observed, marker, color=colour, markersize=4, label=label)

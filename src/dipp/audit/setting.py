@@ -64,7 +64,7 @@ MOST_GAIN, MOST_TILT, MOST_EPSILON = 4.0, 32.0, 24.0
 
 
 @dataclass(frozen=True)
-class Subject:
+class AuditSubject:
     """What an audit audits: a coding with one kind of steps, and the unit of its claims."""
 
     coding: Coding
@@ -100,7 +100,7 @@ class Subject:
 
 
 @dataclass(frozen=True, eq=False)
-class Shrink:
+class ShrinkDenoiser:
     """A public denoiser that needs no weights: x̂0 is the mean for independent pixels of variance v around grey."""
 
     schedule: NoiseSchedule
@@ -166,17 +166,17 @@ def schedule(plan: Plan) -> NoiseSchedule:
     return NoiseSchedule(snrs / (1 + snrs))
 
 
-def _along_timesteps(subject: Subject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
+def _along_timesteps(subject: AuditSubject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
     """Return `count` steps along timesteps, each with the SNR gain `strength`."""
     return tuple(Step(t, t - 1, strength, *sizes) for t in range(count, 0, -1))
 
 
-def _of_sensing(subject: Subject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
+def _of_sensing(subject: AuditSubject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
     """Return `count` steps of sensing, each with the tilt `strength`."""
     return (SensingStep(strength, CLIP, GAIN, *sizes),) * count
 
 
-def _of_questions(subject: Subject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:
+def _of_questions(subject: AuditSubject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:
     """Return `count` questions with draws of ε `strength`.
 
     Each unit takes part in one draw of a question, but in four draws of the last of several questions.
@@ -200,7 +200,7 @@ EQUAL_STEPS: dict[str, tuple[Callable[..., tuple[CodedStep, ...]], float]] = {
 and the largest strength that is tried."""
 
 
-def plan_within(subject: Subject, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
+def plan_within(subject: AuditSubject, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
     """Return the strongest plan of equal steps whose certificate is within ε, for images of three channels.
 
     Args:
@@ -230,7 +230,7 @@ def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan
     return plan(low)
 
 
-def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Geometry]:
+def plan_for(subject: AuditSubject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Geometry]:
     """Return a plan of about ε for the exact audit, and an image size at which other pixels can favour any candidate.
 
     Args:
@@ -243,7 +243,7 @@ def plan_for(subject: Subject, epsilon: float, passes: float = PASSES) -> tuple[
     return plan, subject.geometry(side, LARGE)
 
 
-def single_step(subject: Subject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Geometry]:
+def single_step(subject: AuditSubject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Geometry]:
     """Return a plan of one step that spends all of ε, which is what counts can show best, and the image size for it.
 
     The step has one selection or, with pairs, a few.
@@ -265,9 +265,9 @@ def chain_of(plan: Plan, geometry: Geometry, number: int, denoiser: Denoiser | N
         plan: The plan.
         geometry: Size of the images.
         number: The public seed, an integer from 0 to 2^128 − 1.
-        denoiser: The denoiser of the plan; by default the simple one (`Shrink`), which has all that a chain needs.
+        denoiser: The denoiser of the plan; by default `ShrinkDenoiser`, which has all that a chain needs.
     """
-    public = denoiser or cast("Denoiser", Shrink(schedule(plan)))
+    public = denoiser or cast("Denoiser", ShrinkDenoiser(schedule(plan)))
     return Chain(plan, public, number.to_bytes(16, "little"), geometry)
 
 

@@ -12,17 +12,17 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dipp.audit import blackbox, controls, exact, law
 from dipp.audit.blackbox import Encoder
-from dipp.audit.controls import Plant
-from dipp.audit.exact import Exact
+from dipp.audit.controls import PlantedMistake
+from dipp.audit.exact import ExactAudit
 from dipp.audit.likelihood import LogLaw, compare
 from dipp.audit.neighbours import adversarial_pair, grey_pair
-from dipp.audit.setting import CELL, Subject, chain_of, plan_for, replaced, single_step
+from dipp.audit.setting import CELL, AuditSubject, chain_of, plan_for, replaced, single_step
 from dipp.codec.encoder import Selector
 from dipp.core.plan import Plan
 from dipp.core.steps import SIGNS, WORDS, Question
@@ -60,14 +60,12 @@ PIXEL = Pixel()
 """The unit that is audited by default."""
 MOST_CELL = 64
 """Largest side of audited cells in pixels: ε does not depend on it."""
-LADDER = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
-"""Claims in a plot, relative to ε."""
 
 Facts = dict[str, Any]
 """Results of an audit by name, for JSON."""
 
 
-def black_box_audit(subject: Subject, epsilon: float, runs: int) -> Facts:
+def black_box_audit(subject: AuditSubject, epsilon: float, runs: int) -> Facts:
     """Count encodings of the adversarial pair for which the exact laws promise the largest bound.
 
     Args:
@@ -89,7 +87,7 @@ def black_box_audit(subject: Subject, epsilon: float, runs: int) -> Facts:
     return {"ratio": observed / claimed, "observed": observed, "claimed": claimed, "due": due, "runs": runs}
 
 
-def law_audit(subject: Subject, epsilon: float, runs: int) -> law.Law:
+def law_audit(subject: AuditSubject, epsilon: float, runs: int) -> law.Law:
     """Audit the law of the indices, at a claim that one selection can spend.
 
     Args:
@@ -100,7 +98,7 @@ def law_audit(subject: Subject, epsilon: float, runs: int) -> law.Law:
     return law.audit(subject, min(epsilon, BLACK_BOX_CLAIM), runs)
 
 
-def control_audit(subject: Subject) -> dict[str, Facts]:
+def control_audit(subject: AuditSubject) -> dict[str, Facts]:
     """Return, for each mistake, whether an audit catches it at a claim that a few thousand runs can refute.
 
     Args:
@@ -115,7 +113,7 @@ def control_audit(subject: Subject) -> dict[str, Facts]:
     }
 
 
-def _count(subject: Subject, encode: Encoder) -> Facts:
+def _count(subject: AuditSubject, encode: Encoder) -> Facts:
     """Return whether the black-box audit catches a broken encoder."""
     plan, geometry = single_step(subject, CONTROL_CLAIM, CONTROL_SIDE)
     claimed, observed = Certificate.of(plan, geometry).epsilon, 0.0
@@ -131,7 +129,7 @@ def _count(subject: Subject, encode: Encoder) -> Facts:
     return {"caught": observed > claimed, "by": "black box", "observed": observed, "claimed": claimed}
 
 
-def _compare(subject: Subject, selector: type[Selector], rule: LogLaw) -> Facts:
+def _compare(subject: AuditSubject, selector: type[Selector], rule: LogLaw) -> Facts:
     """Return whether the exact audit catches a broken encoder."""
     plan, geometry = plan_for(subject, CONTROL_CLAIM)
     claimed, chain = Certificate.of(plan, geometry).epsilon, chain_of(plan, geometry, 0)
@@ -144,7 +142,7 @@ def _compare(subject: Subject, selector: type[Selector], rule: LogLaw) -> Facts:
     return {"caught": observed > claimed, "by": "exact", "observed": loss, "claimed": claimed}
 
 
-def _draw(subject: Subject, plant: Plant) -> Facts:
+def _draw(subject: AuditSubject, plant: PlantedMistake) -> Facts:
     """Return whether the law audit catches a mistake in the real encoder."""
     with replaced(*plant):
         met = law_audit(subject, CONTROL_CLAIM, CONTROL_RUNS)
@@ -152,7 +150,7 @@ def _draw(subject: Subject, plant: Plant) -> Facts:
     return {"caught": not met.passed, "by": "law", "observed": seen, "claimed": CONTROL_CLAIM}
 
 
-def _refute(subject: Subject, plant: Plant) -> Facts:
+def _refute(subject: AuditSubject, plant: PlantedMistake) -> Facts:
     """Return whether the exact audit refutes a mistake in the accounting."""
     plan, geometry = plan_for(subject, CONTROL_CLAIM)
     with replaced(*plant):
@@ -167,7 +165,7 @@ def _refute(subject: Subject, plant: Plant) -> Facts:
 class CodingAudit:
     """The results of all audits of one coding."""
 
-    exact: Sequence[Exact]
+    exact: Sequence[ExactAudit]
     """A result for each kind of pairs."""
     law: law.Law
     black_box: Facts
@@ -205,7 +203,7 @@ class Audit:
     """A result for each coding that the plans of the preset may have, by its name."""
     unit: Unit = field(default_factory=Pixel)
     """The unit of the claims."""
-    model: Sequence[Exact] = ()
+    model: Sequence[ExactAudit] = ()
     """The exact audit of a real plan on its denoiser; empty if no plan was given. Nothing may exceed the claim there,
     but the claim need not be reached: predictions of a network are harder to foresee."""
 
@@ -248,7 +246,7 @@ def _worst(each: Sequence[Facts]) -> Facts:
     }
 
 
-def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subject]:
+def auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, AuditSubject]:
     """Return the audited subjects of a preset, by the name of the coding.
 
     Raises:
@@ -260,19 +258,19 @@ def _auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, Subje
     if not LEAST <= epsilon <= LARGEST:
         raise DippError("epsilon", f"must be from {LEAST} to {LARGEST:g} to be audited, got {epsilon:g}")
     if unit == Pixel():
-        return {coding.name: Subject(coding, preset.kind) for coding in preset.codings}
+        return {coding.name: AuditSubject(coding, preset.kind) for coding in preset.codings}
     if not preset.any_unit:
         raise DippError("unit", f"must be a pixel with the preset {name}, got {unit.short}", "use another preset")
     if unit.square is not None and (unit.square % CELL or unit.square > MOST_CELL):
         raise DippError("unit", f"must have a side that is a multiple of {CELL} up to {MOST_CELL}, got {unit.short}")
     kinds = {"words": WORDS, "signs": SIGNS}
     return {
-        f"{questions.CODING.code.name} code, {kind}": Subject(questions.CODING, Question.kind, unit, number)
+        f"{questions.CODING.code.name} code, {kind}": AuditSubject(questions.CODING, Question.kind, unit, number)
         for kind, number in kinds.items()
     }
 
 
-def audit_coding(subject: Subject, epsilon: float) -> CodingAudit:
+def audit_coding(subject: AuditSubject, epsilon: float) -> CodingAudit:
     """Audit a coding at about ε, in all four ways.
 
     Args:
@@ -308,46 +306,12 @@ def audit(name: str, epsilon: float, real: tuple[Plan, Denoiser] | None = None, 
 
         audit("sharp", 4.0).passed
     """
-    subjects = _auditable(name, epsilon, unit)
-    codings, model = {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()}, list[Exact]()
+    subjects = auditable(name, epsilon, unit)
+    codings, model = (
+        {coding: audit_coding(subject, epsilon) for coding, subject in subjects.items()},
+        list[ExactAudit](),
+    )
     if real is not None:
         plan, denoiser = real
         model = exact.audit(plan, denoiser.geometry(), PAIRS // 3, ADVERSARIES // 3, denoiser)
     return Audit(name, epsilon, codings, unit, model)
-
-
-class Observation(NamedTuple):
-    """An observed loss and the claimed ε, both per unit: a point of the plot."""
-
-    preset: str
-    """Name of the preset, with the coding if the preset has several."""
-    kind: str
-    """Kind of the pairs of the exact audit, or "black box"."""
-    claimed: float
-    observed: float
-
-
-def ladder(name: str, epsilon: float, unit: Unit = PIXEL) -> list[Observation]:
-    """Return losses from exact and black-box audits at claims around ε, for a plot of observed against claimed.
-
-    Args:
-        name: Name of the preset.
-        epsilon: ε of the unit; claims from 1/8 to 4 times as large are audited.
-        unit: The unit of the claims, by default a pixel.
-
-    Raises:
-        DippError: The preset has no certificate, or ε or the unit cannot be audited.
-    """
-    subjects, points = _auditable(name, epsilon, unit), []
-    for coding, subject in subjects.items():
-        title = name if len(subjects) == 1 else f"{name}: {coding}"
-        for claim in (epsilon * factor for factor in LADDER):
-            if not LEAST <= claim <= LARGEST:
-                continue
-            for pairs in exact.audit(*plan_for(subject, claim), PAIRS, ADVERSARIES):
-                losses = pairs.attained if pairs.kind == "adversarial" else pairs.observed
-                points += [Observation(title, pairs.kind, pairs.claimed, loss) for loss in losses]
-            if claim <= BLACK_BOX_CLAIM:
-                counted = black_box_audit(subject, claim, BLACK_BOX_RUNS)
-                points.append(Observation(title, "black box", counted["claimed"], counted["observed"]))
-    return points

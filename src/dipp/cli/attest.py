@@ -11,7 +11,7 @@ import typer
 from dipp.cli.options import EXIT_NOT_COMPARED, AsJson, ComparedOptions, Overwrite
 
 REDACTED = "ε = 0 for what the regions hide; the rest was released as it was"
-Released = Annotated[
+ReleaseDescription = Annotated[
     Path,
     typer.Argument(help="A .dipp file, a folder that `dipp privatize` wrote, or the record of a redacted picture."),
 ]
@@ -30,7 +30,7 @@ def keygen(
 
 
 def sign(
-    release: Released,
+    release: ReleaseDescription,
     compared: ComparedOptions,
     key: Annotated[Path, typer.Option(help="Your private key.")],
     output: Annotated[
@@ -55,7 +55,7 @@ def sign(
 
 
 def verify(
-    release: Released,
+    release: ReleaseDescription,
     compared: ComparedOptions,
     key: Annotated[Path, typer.Option(help="Public key of a signer whom you trust.")],
     attestation: Annotated[
@@ -72,17 +72,17 @@ def verify(
     from dipp.attest import statement
     from dipp.report import promise
 
-    found = statement.verify(release, key, attestation, compared.against())
-    exit_code = EXIT_NOT_COMPARED if found.checked.verified is None else 0
+    verified = statement.verify(release, key, attestation, compared.against())
+    exit_code = EXIT_NOT_COMPARED if verified.checked.verified is None else 0
     if as_json:
-        typer.echo(json.dumps({"key": found.key, **found.checked.verdict, "statement": found.predicate}))
+        typer.echo(json.dumps({"key": verified.key, **verified.checked.verdict, "statement": verified.predicate}))
         raise typer.Exit(exit_code)
-    ends = "" if found.expires is None else f", until {found.expires:%Y-%m-%d}"
-    claim = found.predicate["certificate"]
+    ends = "" if verified.expires is None else f", until {verified.expires:%Y-%m-%d}"
+    claim = verified.predicate["certificate"]
     typer.echo(
-        f"signed       by the key {found.key}, on {found.issued:%Y-%m-%d}{ends}\n"
-        f"certificate  {REDACTED if 'record' in found.predicate else promise(claim)}\n"
-        f"with         dipp {found.predicate['dipp']}, model {found.predicate['model']}\n"
-        f"consistent   {found.checked.reason}: that is the signer's word"
+        f"signed       by the key {verified.key}, on {verified.issued:%Y-%m-%d}{ends}\n"
+        f"certificate  {REDACTED if 'record' in verified.predicate else promise(claim)}\n"
+        f"with         dipp {verified.predicate['dipp']}, model {verified.predicate['model']}\n"
+        f"consistent   {verified.checked.reason}: that is the signer's word"
     )
     raise typer.Exit(exit_code)

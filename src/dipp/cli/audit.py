@@ -55,23 +55,25 @@ def audit(
         return
     if plot is not None:
         require_drawing("plot", plot, overwrite=overwrite)
-    found = []
+    reports = []
     for name in dict.fromkeys(preset or ["sharp"]):
         real = None
         if model is not None:
             codec = Codec.from_pretrained(model, epsilon=epsilon, preset=name, calibration=calibration, unit=unit)
             real = codec.plan, codec.denoiser
-        found.append(audits.audit(name, epsilon, real, protected))
+        reports.append(audits.audit(name, epsilon, real, protected))
     if plot is not None:
         from dipp.audit.plot import draw
 
-        draw([point for one in found for point in audits.ladder(one.preset, epsilon, protected)], plot, protected)
+        draw(
+            [point for result in reports for point in audits.ladder(result.preset, epsilon, protected)], plot, protected
+        )
     if as_json:
-        facts = {one.preset: one.to_dict() for one in found}
-        typer.echo(json.dumps(facts if len(found) > 1 else found[0].to_dict()))
+        facts = {result.preset: result.to_dict() for result in reports}
+        typer.echo(json.dumps(facts if len(reports) > 1 else reports[0].to_dict()))
     else:
-        typer.echo("\n\n".join(map(report.audit_text, found)))
-    if not all(one.passed for one in found):
+        typer.echo("\n\n".join(map(report.audit_text, reports)))
+    if not all(result.passed for result in reports):
         raise typer.Exit(1)
 
 

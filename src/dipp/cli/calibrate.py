@@ -42,9 +42,9 @@ def calibrate(
 
     if count < 1:
         raise DippError("count", f"must be at least 1, got {count}")
-    place = output or Path(model) / FILE_NAME
-    files.require_writable(place)
-    files.require_new(place, overwrite=overwrite)
+    target = output or Path(model) / FILE_NAME
+    files.require_writable(target)
+    files.require_new(target, overwrite=overwrite)
     denoiser, public = models.load(model, device), Window.of(window)
     others: list[Any] = []
     latent = denoiser.latents is not None
@@ -57,8 +57,8 @@ def calibrate(
         height, width = denoiser.sample_size
         if height != width:
             raise DippError("model", f"must be a denoiser of square pictures, got {height}×{width}")
-        found = public_pictures.load(data, height, count, denoiser.channels, public)
-        pixels, skipped = found.pixels, found.skipped
+        public_images = public_pictures.load(data, height, count, denoiser.channels, public)
+        pixels, skipped = public_images.pixels, public_images.skipped
     facts = {
         "data": data.name,
         "skipped": skipped,
@@ -73,6 +73,6 @@ def calibrate(
             if latent
             else calibration.calibrate(denoiser, pixels, facts, counter.say, others)
         )
-        table.save(place)
+        table.save(target)
     sizes = ", ".join(f"{len(one)} of {one.shape[1]}×{one.shape[2]}" for one in (pixels, *others))
-    typer.echo(f"calibrated on {sizes} ({skipped} skipped): {place}")
+    typer.echo(f"calibrated on {sizes} ({skipped} skipped): {target}")

@@ -34,7 +34,7 @@ def card(
     --overwrite.
     """
     from dipp.data import manifest, redacted
-    from dipp.data.store import REDACTED, manifest_of
+    from dipp.data.folder import REDACTED, manifest_of
     from dipp.papers import writing
     from dipp.papers.guarantee import Words
 

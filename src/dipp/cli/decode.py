@@ -17,7 +17,7 @@ from dipp.errors import DippError
 if TYPE_CHECKING:
     from dipp.data.loading import Pictures
 
-FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WebP", ".tif": "TIFF", ".tiff": "TIFF"}
+PICTURE_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WebP", ".tif": "TIFF", ".tiff": "TIFF"}
 """Endings of the names of single pictures, and the formats that are written."""
 QUALITY = 95
 """Quality of JPEG and WebP, 0 to 100."""
@@ -86,7 +86,7 @@ def decode(
     decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
     if archive.is_dir() or output.suffix.lower() == TABLE:
         if steps is not None or ancestral:
-            raise DippError("steps, ancestral", "need a .dipp file that is decoded to pictures", "leave them out")
+            raise DippError("steps and ancestral", "need a .dipp file that is decoded to pictures", "leave them out")
         data = dipp.load(archive, model, device=device, noisy=noisy, sample=sample, calls=calls, max_work=max_work)
         _export(data, output, overwrite)
         typer.echo(f"{counted(len(data), 'picture')} written to {output}")
@@ -104,11 +104,11 @@ def decode(
     decoder = Decoder(models.load(model, device))
     pictures = decoder.pictures(source, decoding)
     sizes = [height * width for images, height, width in source.runs.tolist() for _ in range(images)]
-    with shown("decoding", sizes, decoder.work(source.release.plan, decoding), PREVIEW):
+    with shown("decoding", sizes, decoder.work(source.parameters.plan, decoding), PREVIEW):
         for number, picture in enumerate(pictures):
-            place = output if single else _place(output, number)
-            place.parent.mkdir(exist_ok=True)  # not earlier, so that a failure leaves no empty folder
-            with files.atomic(place) as part:
+            target = output if single else _place(output, number)
+            target.parent.mkdir(exist_ok=True)  # not earlier, so that a failure leaves no empty folder
+            with files.atomic(target) as part:
                 grey = picture.shape[2] == 1 or source.grey[number]
                 drawn = Image.fromarray(picture[..., 0] if grey else picture)
                 drawn.save(part, format=kind, quality=QUALITY)
@@ -140,8 +140,8 @@ def _place(folder: Path, number: int) -> Path:
 
 def _refuse_others(folder: Path, places: Iterable[Path]) -> None:
     """Raise if a folder holds pictures of another decoding that would not be replaced, and would pass for new ones."""
-    found = {path for path in (*folder.glob("*.png"), *folder.glob("*/*.png")) if NUMBERED.fullmatch(path.name)}
-    if found and (others := found.difference(places)):
+    numbered = {path for path in (*folder.glob("*.png"), *folder.glob("*/*.png")) if NUMBERED.fullmatch(path.name)}
+    if numbered and (others := numbered.difference(places)):
         name = min(others).relative_to(folder)
         raise DippError(
             "output",
@@ -155,8 +155,8 @@ def _kind(output: Path) -> tuple[bool, str]:
     import mimetypes
 
     suffix = output.suffix.lower()
-    if suffix in FORMATS:
-        return True, FORMATS[suffix]
+    if suffix in PICTURE_FORMATS:
+        return True, PICTURE_FORMATS[suffix]
     if suffix == ".dipp" or mimetypes.guess_type(f"a{suffix}")[0]:
-        raise DippError("output", f"must be a folder, or end in {', '.join(FORMATS)}, got {output.name}")
+        raise DippError("output", f"must be a folder, or end in {', '.join(PICTURE_FORMATS)}, got {output.name}")
     return False, "PNG"

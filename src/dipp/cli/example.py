@@ -18,7 +18,7 @@ def example(
     picture: Annotated[Path, typer.Argument(help="The file to write: cat.png, coffee.png or astronaut.png.")],
 ) -> None:
     """Write a free photograph to try dipp with, such as cat.png."""
-    known = {path.name: path for place in PLACES for path in place.glob("*.png")}
+    known = {path.name: path for folder in PLACES for path in folder.glob("*.png")}
     if picture.name not in known:
         raise DippError("picture", f"must be one of {', '.join(sorted(known))}, got {picture.name}")
     if picture.exists():

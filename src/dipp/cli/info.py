@@ -12,7 +12,7 @@ from dipp.cli.options import EXIT_NOT_COMPARED, AsJson, ComparedOptions
 from dipp.errors import DippError, InconsistentError
 
 if TYPE_CHECKING:
-    from dipp.attest.checks import Checked
+    from dipp.attest.checks import ReleaseCheck
 
 NOT_ASKED = "nothing was compared with a model: add --verify"
 """Reason for the verdict if --verify was not given."""
@@ -38,7 +38,7 @@ def info(
     from dipp.core import units
 
     if compared.given and not verify:
-        raise DippError("model, calibration", "need --verify", "add it")
+        raise DippError("model and calibration", "need --verify", "add it")
     wanted = None if size is None else units.parse_size(size)
     checked = _checked(archive, compared, as_json) if verify else None
     if archive.is_dir():
@@ -60,7 +60,7 @@ def info(
     raise typer.Exit(EXIT_NOT_COMPARED if checked is not None and checked.verified is None else 0)
 
 
-def _checked(archive: Path, compared: ComparedOptions, as_json: bool) -> Checked:
+def _checked(archive: Path, compared: ComparedOptions, as_json: bool) -> ReleaseCheck:
     """Check a release; if it is inconsistent, print that as JSON with --json, and raise."""
     from dipp.attest import checks
 

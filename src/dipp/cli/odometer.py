@@ -16,7 +16,7 @@ from dipp.errors import DippError
 if TYPE_CHECKING:
     from dipp.core.geometry import Geometry
     from dipp.core.unit import Size
-    from dipp.odometer import Odometer, PastRelease, Spent
+    from dipp.odometer import Odometer, PastRelease, TotalCost
 
 LISTED = 20
 """Largest number of listed pictures (those with the largest sums), and of listed releases (the latest)."""
@@ -53,10 +53,10 @@ def odometer(
         raise DippError("delta", f"must be between 0 and 1, got {delta}")
     if add is not None:
         _require_addable(pictures, add)
-    found = Odometer.open(make=add is not None)
+    accounts = Odometer.open(make=add is not None)
     if add is not None:
-        _add(found, pictures or [], add)
-    facts = _of_pictures(found, pictures, delta, wanted) if pictures else _of_all(found, delta, wanted)
+        _add(accounts, pictures or [], add)
+    facts = _of_pictures(accounts, pictures, delta, wanted) if pictures else _of_all(accounts, delta, wanted)
     typer.echo(json.dumps(_strict(facts)) if as_json else "\n".join(_lines(facts)))
 
 
@@ -68,24 +68,24 @@ def _require_addable(pictures: list[Path] | None, epsilon: float) -> None:
         raise DippError("add", f"must be a finite ε above 0, got {epsilon}")
 
 
-def _add(found: Odometer, pictures: list[Path], epsilon: float) -> None:
+def _add(accounts: Odometer, pictures: list[Path], epsilon: float) -> None:
     """Charge pictures for a release whose ε alone is known."""
     from dipp.odometer import Charge, fresh_release
     from dipp.privacy import conversions
 
     rho = conversions.zcdp_of_pure(epsilon)
-    marks = [_mark(found, path) for path in pictures]
-    found.charge(fresh_release(), "added", [Charge(i, mark, epsilon, rho) for i, mark in enumerate(marks)])
+    marks = [_mark(accounts, path) for path in pictures]
+    accounts.charge(fresh_release(), "added", [Charge(i, mark, epsilon, rho) for i, mark in enumerate(marks)])
 
 
-def _mark(found: Odometer, path: Path) -> bytes:
+def _mark(accounts: Odometer, path: Path) -> bytes:
     """Return the mark by which an odometer knows a picture."""
     from dipp.codec import pictures
 
-    return found.mark(pictures.known_by(path))
+    return accounts.mark(pictures.known_by(path))
 
 
-def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, size: Size) -> dict[str, Any]:
+def _of_pictures(accounts: Odometer, pictures: list[Path], delta: float | None, size: Size) -> dict[str, Any]:
     """Return the sums and the history of pictures, by unit and by size, and what redactions leave hidden of them."""
     from dipp.codec.pictures import known_by
     from dipp.core.geometry import Geometry
@@ -94,14 +94,14 @@ def _of_pictures(found: Odometer, pictures: list[Path], delta: float | None, siz
     items = []
     for path in pictures:
         values = known_by(path)
-        mark = found.mark(values)
-        entries = found.history(mark)
+        mark = accounts.mark(values)
+        entries = accounts.history(mark)
         history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in entries]
-        left = charging.left(found, mark)
+        left = charging.left(accounts, mark)
         hidden = {} if left is None else {"hidden": {**asdict(left), **_of_hidden(entries, size)}}
-        own = {"name": path.name, "history": history, **_prices(entries, Geometry.of(values.shape))}
-        items.append({**_facts(found.spent(mark, size), delta), **own, **hidden})
-    return {"place": str(found.folder), "pictures": items}
+        named = {"name": path.name, "history": history, **_prices(entries, Geometry.of(values.shape))}
+        items.append({**_facts(accounts.spent(mark, size), delta), **named, **hidden})
+    return {"place": str(accounts.folder), "pictures": items}
 
 
 def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
@@ -111,7 +111,9 @@ def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
     """
     from dipp.odometer import prices
 
-    certified = [prices.ReleasePrice(one.unit, one.epsilon, one.rho) for one in entries if math.isfinite(one.epsilon)]
+    certified = [
+        prices.ReleasePrice(entry.unit, entry.epsilon, entry.rho) for entry in entries if math.isfinite(entry.epsilon)
+    ]
     return prices.of_object(certified, size)._asdict()
 
 
@@ -125,30 +127,30 @@ def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
     by_unit = {unit: [release for release in releases if release.unit == unit] for unit in units}
     return {
         "by_unit": [
-            {"unit": unit.to_dict(), "releases": len(own), **prices.of_object(own, prices.PIXEL)._asdict()}
-            for unit, own in by_unit.items()
+            {"unit": unit.to_dict(), "releases": len(priced), **prices.of_object(priced, prices.PIXEL)._asdict()}
+            for unit, priced in by_unit.items()
         ],
         "by_size": [{"window": side, **prices.of_object(releases, (side, side))._asdict()} for side in WINDOWS],
         "whole": prices.of_picture(releases, geometry)._asdict(),
     }
 
 
-def _of_all(found: Odometer, delta: float | None, size: Size) -> dict[str, Any]:
+def _of_all(accounts: Odometer, delta: float | None, size: Size) -> dict[str, Any]:
     """Return the sums of the whole odometer: its pictures and its releases."""
     names = ("release", "made", "command", "images", "epsilon", "rho")
     return {
-        "place": str(found.folder),
-        "count": found.count(),
-        "pictures": [_facts(one, delta) for one in found.pictures(LISTED, size)],
-        "releases": [dict(zip(names, row, strict=True)) for row in found.releases()],
+        "place": str(accounts.folder),
+        "count": accounts.count(),
+        "pictures": [_facts(spent, delta) for spent in accounts.pictures(LISTED, size)],
+        "releases": [dict(zip(names, row, strict=True)) for row in accounts.releases()],
     }
 
 
-def _facts(spent: Spent, delta: float | None) -> dict[str, Any]:
+def _facts(spent: TotalCost, delta: float | None) -> dict[str, Any]:
     """Return the sums of a picture, as JSON."""
     at = {} if delta is None else {"delta": delta, "epsilon_at_delta": spent.at(delta)}
-    own = {**asdict(spent), "picture": spent.picture.hex(), "size": list(spent.size)}
-    return {**own, **at, "certificate": spent.statement(delta)}
+    facts = {**asdict(spent), "picture": spent.picture.hex(), "size": list(spent.size)}
+    return {**facts, **at, "certificate": spent.statement(delta)}
 
 
 def _strict(facts: Any) -> Any:
@@ -168,33 +170,42 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
     if "count" not in facts:
         lines = []
-        for one in facts["pictures"]:
-            lines.append(f"{one['name']}: {counted(one['releases'], 'release')}, together {one['certificate']}")
-            if "hidden" in one:
-                lines.append(_hidden_line(one["hidden"], tuple(one["size"])))
+        for picture in facts["pictures"]:
+            lines.append(
+                f"{picture['name']}: {counted(picture['releases'], 'release')}, together {picture['certificate']}"
+            )
+            if "hidden" in picture:
+                lines.append(_hidden_line(picture["hidden"], tuple(picture["size"])))
             lines += [
                 f"  {entry['made']}  {entry['command']:<9}  {entry['release']:<16}  ε {upper(entry['epsilon'])}, "
                 f"ρ {upper(entry['rho'])} per {units.from_dict(entry['unit']).short}"
-                for entry in one["history"]
+                for entry in picture["history"]
             ]
-            lines += _price_lines(one) if one["history"] else []
+            lines += _price_lines(picture) if picture["history"] else []
         return [*lines, "", EXPLANATION]
     lines = [
         f"place      {facts['place']}",
         f"pictures   {facts['count']}, those with the most first; larger objects pay more:",
         *(
-            f"  {one['picture'][:16]}  {counted(one['releases'], 'release')}, together {one['certificate']}"
-            f"{'' if one['name'] is None else ' (' + one['name'] + ')'}"
-            for one in facts["pictures"]
+            f"  {picture['picture'][:16]}  {counted(picture['releases'], 'release')}, together {picture['certificate']}"
+            f"{'' if picture['name'] is None else ' (' + picture['name'] + ')'}"
+            for picture in facts["pictures"]
         ),
         f"releases   {len(facts['releases'])}, the latest last:",
-        *(
-            f"  {one['made']}  {one['command']:<9}  {one['release']:<16}  {counted(one['images'], 'image')}"
-            + ("" if one["epsilon"] is None else f", ε {upper(one['epsilon'])}, ρ {upper(one['rho'])} at most each")
-            for one in facts["releases"][-LISTED:]
-        ),
+        *(_release_line(release) for release in facts["releases"][-LISTED:]),
     ]
     return [*lines, "", EXPLANATION]
+
+
+def _release_line(facts: dict[str, Any]) -> str:
+    """Return the line about one release: when it was made, by which command, of how many images, and its cost."""
+    from dipp.core.words import counted
+    from dipp.privacy.printing import upper
+
+    line = f"  {facts['made']}  {facts['command']:<9}  {facts['release']:<16}  {counted(facts['images'], 'image')}"
+    if facts["epsilon"] is None:
+        return line
+    return f"{line}, ε {upper(facts['epsilon'])}, ρ {upper(facts['rho'])} at most each"
 
 
 def _hidden_line(facts: dict[str, Any], size: Size) -> str:
@@ -219,11 +230,11 @@ def _price_lines(facts: dict[str, Any]) -> list[str]:
     from dipp.privacy.statements import prices
 
     kinds = (
-        f"{counted(one['releases'], 'release')} per {units.from_dict(one['unit']).short}: {upper(one['epsilon'])}"
-        for one in facts["by_unit"]
+        f"{counted(price['releases'], 'release')} per {units.from_dict(price['unit']).short}: {upper(price['epsilon'])}"
+        for price in facts["by_unit"]
     )
     return [
         f"  by unit: {', '.join(kinds)}",
-        f"  by size: {prices((one['window'], one['epsilon']) for one in facts['by_size'])}",
+        f"  by size: {prices((price['window'], price['epsilon']) for price in facts['by_size'])}",
         f"  whole: ε = {upper(facts['whole']['epsilon'])} for everything in the picture",
     ]

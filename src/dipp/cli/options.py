@@ -204,7 +204,7 @@ class OdometerOptions:
             return Meter(self.odometer_limit, delta, self.odometer_names, self.odometer_begin, size=size)
         if (self.odometer_limit, self.odometer_size) != (None, None) or self.odometer_names or self.odometer_begin:
             raise DippError(
-                "odometer-limit, odometer-size, odometer-begin, odometer-names",
+                "odometer-limit, odometer-size, odometer-begin and odometer-names",
                 "need the odometer",
                 "leave out --no-odometer",
             )
@@ -257,7 +257,7 @@ def public_seed(text: str | None) -> bytes | None:
 
 def given(*groups: Any) -> dict[str, Any]:
     """Return the values of option dataclasses by name, as keyword arguments for the function of the library."""
-    return {one.name: getattr(group, one.name) for group in groups for one in dataclasses.fields(group)}
+    return {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -269,14 +269,14 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         if dataclasses.is_dataclass(kind):
             groups[name] = kind
             inner = get_type_hints(kind, include_extras=True)
-            flat += [(one.name, one.default, inner[one.name]) for one in dataclasses.fields(kind)]
+            flat += [(field.name, field.default, inner[field.name]) for field in dataclasses.fields(kind)]
         else:
             flat.append((name, parameter.default, kind))
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         for name, kind in groups.items():
-            values[name] = kind(**{one.name: values.pop(one.name) for one in dataclasses.fields(kind)})
+            values[name] = kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
         command(**values)
 
     # A dataclass field without a default becomes a required parameter.

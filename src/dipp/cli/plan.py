@@ -50,11 +50,11 @@ def plan(
 
 def _facts(planner: Plans, point: Point, budget: Budget | None, latents: Latents | None) -> dict[str, Any]:
     """Return the plan for `--json`: its certificate (null if it has none), its expected quality, and its steps."""
-    plan, found = point.plan, _certificate(planner, point, budget)
+    plan, certificate = point.plan, _certificate(planner, point, budget)
     return {
         "coding": plan.coding.name,
         "alpha": plan.code.alpha_name,
-        "certificate": found.to_dict() if found else None,
+        "certificate": certificate.to_dict() if certificate else None,
         "expected": {"bpp": point.bpp, "psnr": point.psnr, "snr": point.snr},
         "bound_by_rate": point.bound,
         "left": plan.left(planner.geometry) if latents is None else None,
@@ -81,9 +81,9 @@ def _text(
 
     plan, coding = point.plan, point.plan.coding
     lines = [f"{'step':>12}  {'ΔSNR':>10}  {'tilt':>7}  {'clip':>7}  {f'ε/{plan.unit.short}':>10}  {'chunk':>6}  bits"]
-    found = _certificate(planner, point, budget)
+    certificate = _certificate(planner, point, budget)
     for number, step in enumerate(plan.steps):
-        cost = f"{upper(found.ledger.selections[number].charge().epsilon) if found else 'none':>10}"
+        cost = f"{upper(certificate.ledger.selections[number].charge().epsilon) if certificate else 'none':>10}"
         name, tilt, clip = step.cells(number)
         sizes = f"{step.chunk_size:>6}  {step.index_bits}"
         lines.append(f"{name}  {step.snr_gain:10.4g}  {tilt:>7}  {clip:>7}  {cost}  {sizes}")
@@ -92,8 +92,8 @@ def _text(
     of_what = "" if latents is None else " of the latents"
     lines.append(f"expected: {point.bpp:.4f} bits per pixel, {point.psnr:.2f} dB{of_what}, final SNR {point.snr:.4g}")
     lines += [text for text in (plan.left(planner.geometry),) if text is not None and latents is None]
-    lines += [f"certificate: {found.statement()}"] if found else []
-    lines += why_unused(budget, found, point.bound, final_timestep)
+    lines += [f"certificate: {certificate.statement()}"] if certificate else []
+    lines += why_unused(budget, certificate, point.bound, final_timestep)
     return "\n".join(lines)
 
 
@@ -105,9 +105,9 @@ def _draw(points: tuple[Point, ...], chosen: Point, output: Path) -> None:
     axes = figure.add_subplot()
     axes.plot([p.bpp for p in points], [p.psnr for p in points], color="#9ecae1", zorder=1)
     for number, name in enumerate(dict.fromkeys(point.plan.code.name for point in points)):
-        own = [point for point in points if point.plan.code.name == name]
+        drawn = [point for point in points if point.plan.code.name == name]
         colour = ("#08519c", "#31a354", "#756bb1", "#636363")[number % 4]
-        axes.plot([p.bpp for p in own], [p.psnr for p in own], ".", color=colour, label=name)
+        axes.plot([p.bpp for p in drawn], [p.psnr for p in drawn], ".", color=colour, label=name)
     axes.plot([chosen.bpp], [chosen.psnr], "o", color="#d94801", label="chosen")
     axes.set(xscale="log", xlabel="expected payload bits per pixel", ylabel="expected PSNR of the posterior mean, dB")
     axes.grid(alpha=0.3)

@@ -9,8 +9,8 @@ from dipp import report
 from dipp.core.words import counted
 from dipp.data import manifest
 from dipp.data.choices import Summary
-from dipp.data.store import PICTURES, REDACTED
-from dipp.release import Privatized
+from dipp.data.folder import PICTURES, REDACTED
+from dipp.release import DatasetRelease
 
 LEFT_OUT = "left out: a single .dipp file cannot hold them; name a folder to release them"
 """Line about labels that were not released."""
@@ -26,12 +26,12 @@ def _redacts(summary: Summary) -> bool:
     return bool(summary.facts.get("format") == REDACTED)
 
 
-def summary_facts(made: Privatized) -> dict[str, Any]:
+def summary_facts(released: DatasetRelease) -> dict[str, Any]:
     """Return the summary of a run for JSON; that of an encoding contains no names of pictures."""
-    summary = made.summary
+    summary = released.summary
     return {
         **summary.facts,
-        **({"warnings": list(made.warnings)} if _redacts(summary) else report.advice_facts(summary.facts)),
+        **({"warnings": list(released.warnings)} if _redacts(summary) else report.advice_facts(summary.facts)),
         "skipped": [{"position": position, "reason": reason} for position, reason, _ in summary.skipped],
         "labels_left_out": summary.labels_left_out,
         "encoded_now": summary.encoded,
@@ -40,9 +40,9 @@ def summary_facts(made: Privatized) -> dict[str, Any]:
     }
 
 
-def summary_text(made: Privatized, destination: Path) -> str:
+def summary_text(released: DatasetRelease, destination: Path) -> str:
     """Return the summary of a run as text, which names its destination."""
-    summary = made.summary
+    summary = released.summary
     facts = summary.facts
     return "\n".join(
         (
@@ -52,8 +52,8 @@ def summary_text(made: Privatized, destination: Path) -> str:
             f"not hidden   {facts['not_hidden'] if _redacts(summary) else _not_hidden(facts)}",
             f"speed        {summary.encoded / summary.seconds:.1f} images/s in this run",
             f"written to   {destination / PICTURES if _redacts(summary) else destination}",
-            f"papers       {', '.join(path.name for path in made.papers)}",
-            *(made.warnings if _redacts(summary) else ()),
+            f"papers       {', '.join(path.name for path in released.papers)}",
+            *(released.warnings if _redacts(summary) else ()),
         )
     )
 

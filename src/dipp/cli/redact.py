@@ -27,7 +27,7 @@ from dipp.privacy.printing import upper
 
 if TYPE_CHECKING:
     from dipp.redaction.record import Record
-    from dipp.redaction.regions import Declared
+    from dipp.redaction.regions import DeclaredRegions
 
 DETECTED = (
     "What the detector missed is not protected, and no detector finds everything: look at every picture, and add what "
@@ -114,17 +114,17 @@ def check(
             )
         _check_release(picture, device, as_json)
         return
-    found = records.Record.read(record or _beside(picture))
-    checked = records.check(picture, found, device)
+    stated = records.Record.read(record or _beside(picture))
+    checked = records.check(picture, stated, device)
     if as_json:
-        facts = {"regions": checked.regions, "repainted": checked.repainted, "certificate": found.facts["certificate"]}
+        facts = {"regions": checked.regions, "repainted": checked.repainted, "certificate": stated.facts["certificate"]}
         typer.echo(json.dumps(facts))
         return
     typer.echo(
         f"file         the one of the record\n"
-        f"regions      {_summary(found)}\n"
-        f"painted      again from the surroundings{_asked(found)} alone: {checked.repainted}\n"
-        f"certificate  {_promised(found)}; the rest was released as it was\n{MISSED}"
+        f"regions      {_summary(stated)}\n"
+        f"painted      again from the surroundings{_asked(stated)} alone: {checked.repainted}\n"
+        f"certificate  {_promised(stated)}; the rest was released as it was\n{MISSED}"
     )
 
 
@@ -134,10 +134,10 @@ def _beside(picture: Path) -> Path:
 
     if picture.name.endswith(records.SUFFIX):
         raise DippError(str(picture), "is a record", "name the picture first: dipp check PICTURE RECORD")
-    found = records.beside(picture)
-    if not found.is_file():
-        raise DippError(str(found), "does not exist", "name the record of the picture: dipp check PICTURE RECORD")
-    return found
+    beside = records.beside(picture)
+    if not beside.is_file():
+        raise DippError(str(beside), "does not exist", "name the record of the picture: dipp check PICTURE RECORD")
+    return beside
 
 
 def _asked(record: Record) -> str:
@@ -187,24 +187,24 @@ def regions(
 
     files.require_writable(output)
     files.require_new(output, overwrite=overwrite)
-    found = detect.detector(detector)
+    detects = detect.detector(detector)
     entries = []
     for path in images:
-        entries.append(detect.entry(path, found))
+        entries.append(detect.entry(path, detects))
         typer.echo(f"{path}: {counted(len(entries[-1]['regions']), 'region')}")
     with files.atomic(output) as part:
         part.write_text(json.dumps(detect.document(entries), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     typer.echo(DETECTED)
 
 
-def _declared(images: list[Path], regions: Path, hiding: HidingOptions) -> list[Declared | None]:
+def _declared(images: list[Path], regions: Path, hiding: HidingOptions) -> list[DeclaredRegions | None]:
     """Return the regions that are declared for each picture; None for a picture without an entry."""
     from dipp.redaction import formats, tracks
 
     order = sorted(range(len(images)), key=lambda number: images[number].name)
     sorted_images = [images[number] for number in order]
     in_order = tracks.declared(formats.load(regions), sorted_images, hiding.gaps, allow_none=hiding.allow_none)
-    in_given_order: list[Declared | None] = [None] * len(images)
+    in_given_order: list[DeclaredRegions | None] = [None] * len(images)
     for number, entry in zip(order, in_order, strict=True):
         in_given_order[number] = entry
     return in_given_order
@@ -216,7 +216,8 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
     Raises:
         DippError: An original would be overwritten, or two pictures would get the same name.
     """
-    from dipp.redaction.redact import named, read
+    from dipp.redaction.output import named
+    from dipp.redaction.redact import read
     from dipp.redaction.sources import written_as
 
     sources: dict[Path, Path] = {}

@@ -22,5 +22,5 @@ def risk(
     """Measure what programs recognise, read and guess in public pictures like yours after encoding."""
     from dipp.risk.survey import survey
 
-    found = survey(folder, device=device, **given(plan))
-    typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else str(found))
+    measured = survey(folder, device=device, **given(plan))
+    typer.echo(json.dumps(measured.to_dict(), indent=2, ensure_ascii=False) if as_json else str(measured))

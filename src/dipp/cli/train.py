@@ -84,11 +84,11 @@ def train(
 
     from dipp.models.bars import console
     from dipp.models.denoiser import torch_device
-    from dipp.training.run import Run
+    from dipp.training.run import TrainingRun
     from dipp.training.settings import Settings
 
     batch = BATCH.get(torch_device(device).type, SMALL_BATCH) if course.batch is None else course.batch
-    run = Run(
+    run = TrainingRun(
         data,
         output,
         Settings(**{**vars(course), "batch": batch}),
@@ -101,7 +101,7 @@ def train(
     tiles, on_terminal = run.tiles, console().is_terminal
     LOGGER.info(
         f"{counted(tiles.photographs, 'photograph')} ({tiles.skipped} skipped), "
-        f"{' and '.join(f'{len(one)} tiles of {len(one[0])}×{len(one[0])}' for one in tiles.training)}, "
+        f"{' and '.join(f'{len(sized)} tiles of {len(sized[0])}×{len(sized[0])}' for sized in tiles.training)}, "
         f"{sum(p.numel() for p in run.parameters) / 1e6:.2f} M parameters, {run.device.type}, "
         f"{run.settings.batch} large tiles a step, from step {run.step}"
     )
@@ -120,10 +120,10 @@ def train(
     if not finished:
         typer.echo(f"paused at {run.progress:.1%}, step {run.step}; run the same command to go on")
         return
-    found = run.validate()
+    measured = run.validate()
     lines = [
         f"  {name}: " + ", ".join(f"{value:.2f} dB at SNR {snr}" for snr, value in table.items())
-        for name, table in found.items()
+        for name, table in measured.items()
         if isinstance(table, dict)
     ]
     done = f"denoiser: {output}, after {counted(run.step, 'step')}"

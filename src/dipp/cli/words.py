@@ -35,18 +35,18 @@ def words(
     from dipp.training import latents, recipes
     from dipp.training import words as training
 
-    place = model / NAME
-    files.require_writable(place)
-    files.require_new(place, overwrite=overwrite)
+    target = model / NAME
+    files.require_writable(target)
+    files.require_new(target, overwrite=overwrite)
     denoiser = models.load(model, device)
     say = functools.partial(typer.echo, err=True)
     if denoiser.latents is not None:
         public = latents.load(denoiser, data, tried, Window.of(window))
         Books.write(model, {}, latents.table(denoiser, public.pixels, say))
-        typer.echo(f"made the table of questions on {len(public.pixels)} pictures ({public.skipped} skipped): {place}")
+        typer.echo(f"made the table of questions on {len(public.pixels)} pictures ({public.skipped} skipped): {target}")
         return
     pictures = training.pictures(denoiser, data, count, tried, Window.of(window))
-    found = training.books(denoiser, pictures.asked, say)
-    known = replace(denoiser, books=Books(found, [], ""))  # type: ignore[type-var]
-    Books.write(model, found, recipes.table(known, pictures.tried, say))
-    typer.echo(f"made words from {len(pictures.asked)} pictures ({pictures.skipped} skipped): {place}")
+    books = training.books(denoiser, pictures.asked, say)
+    known = replace(denoiser, books=Books(books, [], ""))  # type: ignore[type-var]
+    Books.write(model, books, recipes.table(known, pictures.tried, say))
+    typer.echo(f"made words from {len(pictures.asked)} pictures ({pictures.skipped} skipped): {target}")

@@ -75,7 +75,7 @@ class Archive(archives.Archive):
         decoding = Decoding(noisy, sample, ancestral, calls, steps, max_work)
         sizes = [math.prod(size) for images, *size in self.runs.tolist() for _ in range(images)]
         decoder = Decoder(models.load(model, device))
-        with shown("decoding", sizes, decoder.work(self.release.plan, decoding), PREVIEW, wanted=progress):
+        with shown("decoding", sizes, decoder.work(self.parameters.plan, decoding), PREVIEW, wanted=progress):
             return list(decoder.pictures(self, decoding))
 
 

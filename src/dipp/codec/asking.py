@@ -14,13 +14,13 @@ from dipp.codec.archive import Archive
 from dipp.codec.chain import Chain
 from dipp.codec.decoder import Decoder
 from dipp.codec.encoder import encode_batch
-from dipp.codec.pictures import Picture, Pixels
+from dipp.codec.pictures import CodecPicture, Pixels
 from dipp.core import randomness
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.errors import DippError
-from dipp.format.release import Release
-from dipp.privacy.ledger import Recorder
+from dipp.format.parameters import PublicParameters
+from dipp.privacy.recorder import Recorder
 
 if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
@@ -44,7 +44,7 @@ def ask(denoiser: Denoiser, plan: Plan, base: Pixels, pixels: Any, *, seed: byte
             "regions", "need a plan of questions to regions, and a model with words", "use another plan or model"
         )
     public = randomness.fresh_seed() if seed is None else seed
-    release = Release(
+    parameters = PublicParameters(
         plan,
         denoiser.identity,
         public,
@@ -53,18 +53,18 @@ def ask(denoiser: Denoiser, plan: Plan, base: Pixels, pixels: Any, *, seed: byte
         seed_given=seed is not None,
         surroundings=surroundings.packed(base),
     )
-    geometry = release.geometry(*base.shape[:2])
+    geometry = parameters.geometry(*base.shape[:2])
     chain, recorder = Chain.of_pictures(plan, denoiser, public, geometry, base), Recorder()
-    indices, _ = encode_batch(chain, [Picture(pixels)], range(1), recorder)
+    indices, _ = encode_batch(chain, [CodecPicture(pixels)], range(1), recorder)
     grey = bool((base[..., :1] == base).all())
-    return Archive.build(release, [geometry], list(indices), recorded=recorder.ledger(plan, 1), grey=[grey])
+    return Archive.build(parameters, [geometry], list(indices), recorded=recorder.ledger(plan, 1), grey=[grey])
 
 
 def alone(archive: Archive) -> Archive:
     """Return an archive of regions without its surroundings, for use beside a picture file that shows them."""
-    release = dataclasses.replace(archive.release, surroundings=None)
-    geometries = [release.geometry(*archive.runs[0, 1:].tolist())]
-    return Archive.build(release, geometries, archive.batch(0, 1), grey=archive.grey.tolist())
+    parameters = dataclasses.replace(archive.parameters, surroundings=None)
+    geometries = [parameters.geometry(*archive.runs[0, 1:].tolist())]
+    return Archive.build(parameters, geometries, archive.batch(0, 1), grey=archive.grey.tolist())
 
 
 def decoded(denoiser: Denoiser, archive: Archive, base: Pixels) -> Pixels:
@@ -84,7 +84,7 @@ def decoded(denoiser: Denoiser, archive: Archive, base: Pixels) -> Pixels:
     geometry = Geometry.of(base.shape)
     if archive.runs.tolist() != [[1, geometry.height, geometry.width]]:
         raise DippError("regions", "have answers for a picture of another size", "decode them with their own picture")
-    denoiser.require_identity(archive.release.model)
-    end = Decoder(denoiser).end(archive.release, geometry, archive.batch(0, 1), [0], archive.grey, base=base)
+    denoiser.require_identity(archive.parameters.model)
+    end = Decoder(denoiser).end(archive.parameters, geometry, archive.batch(0, 1), [0], archive.grey, base=base)
     picture: Pixels = end.pictures()[0]
     return picture

@@ -18,7 +18,7 @@ BATCH_PIXELS = 1 << 20
 """Largest number of pixels of a batch of several images. A larger image is a batch of its own."""
 
 
-def once(images: Iterable[Any]) -> Iterator[Any]:
+def without_repeats(images: Iterable[Any]) -> Iterator[Any]:
     """Yield pictures as they are given, or raise at a file that was given before.
 
     Such a file would be released twice, at the ε of one release.

@@ -198,7 +198,7 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class SharedCandidates:
-    """The public candidates of a round, on the denoiser's device: an implementation of `core.code.Shared`."""
+    """The public candidates of a round, on the denoiser's device: an implementation of `core.code.PublicCandidates`."""
 
     layout: StepLayout
     states: Array

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dipp.codec import batches
-from dipp.codec.pictures import Picture
+from dipp.codec.pictures import CodecPicture
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.errors import DippError
-from dipp.format.release import promised
+from dipp.format.parameters import promised
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
 from dipp.privacy import advice
 from dipp.privacy.budget import Budget
@@ -55,7 +55,9 @@ def require_within(plan: Plan, budget: Budget | None, geometry: Geometry) -> Non
         )
 
 
-def charged(images: Sequence[Any], read: Callable[[Any], Picture], plan: Plan, meter: Meter) -> Iterator[Picture]:
+def charged(
+    images: Sequence[Any], read: Callable[[Any], CodecPicture], plan: Plan, meter: Meter
+) -> Iterator[CodecPicture]:
     """Charge all pictures in one transaction, then yield them.
 
     Args:

@@ -17,10 +17,10 @@ from dipp.codec.archive import Archive
 from dipp.codec.chain import Chain, Indices
 from dipp.codec.charging import charged, require_within
 from dipp.codec.decoder import Decoder, Sources
-from dipp.codec.decoding import EXPECTED, Decoding, End
+from dipp.codec.decoding import EXPECTED, ChainEnd, Decoding
 from dipp.codec.encoder import encode_batch
 from dipp.codec.options import PlanOptions, planned, takes
-from dipp.codec.pictures import Picture, Pixels, as_picture, each
+from dipp.codec.pictures import CodecPicture, Pixels, as_picture, iterate
 from dipp.codec.trajectory import trajectory
 from dipp.core import randomness
 from dipp.core.beacon import Beacon
@@ -28,12 +28,12 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.window import Window
 from dipp.errors import DippError
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.models.denoiser import Denoiser
 from dipp.odometer import Meter
 from dipp.privacy.budget import Budget
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 
 if TYPE_CHECKING:
     import torch
@@ -106,32 +106,32 @@ class Codec:
         return cls(result.denoiser, result.point.plan, result.budget, result.point.table, result.point.bound)
 
     @classmethod
-    def for_release(
+    def for_parameters(
         cls,
-        release: Release,
+        parameters: PublicParameters,
         model: str | Path = embedded.FOLDER,
         *,
         device: str | torch.device = "auto",
         budget: Budget | None = None,
     ) -> Codec:
-        """Return the codec that a release was or is being made with: its plan, with the denoiser that it names.
+        """Return the codec of given public parameters: their plan, with the denoiser that they name.
 
         Args:
-            release: Public parameters of an archive, `archive.release`.
+            parameters: Public parameters of an archive, `archive.parameters`.
             model: Folder or hub id of the denoiser. By default the denoiser that ships with dipp.
             device: "auto", "cuda", "mps" or "cpu".
             budget: Budget of further pictures; None checks nothing.
 
         Raises:
-            DippError: The release was made with another model.
+            DippError: The parameters name another model.
         """
-        denoiser = models.load(model, device, release.prompt)
-        denoiser.require_identity(release.model)
-        return cls(denoiser, release.plan, budget, release.table)
+        denoiser = models.load(model, device, parameters.prompt)
+        denoiser.require_identity(parameters.model)
+        return cls(denoiser, parameters.plan, budget, parameters.table)
 
-    def release(
+    def parameters(
         self, seed: bytes, *, given: bool = False, beacon: Beacon | None = None, window: Window | None = None
-    ) -> Release:
+    ) -> PublicParameters:
         """Return the public parameters of an encoding with this codec.
 
         Args:
@@ -143,7 +143,7 @@ class Codec:
         delta = self.budget.delta if self.budget else None
         mixed = None if beacon is None else beacon.mixed_with(seed)
         public = seed if mixed is None else mixed.seed
-        return Release(
+        return PublicParameters(
             self.plan,
             self.denoiser.identity,
             public,
@@ -168,7 +168,7 @@ class Codec:
         window: Window | str | tuple[int, int] | None = None,
         odometer: bool | Meter = True,
         progress: Progress = lambda _: None,
-        ends: Callable[[End], None] = lambda _: None,
+        ends: Callable[[ChainEnd], None] = lambda _: None,
     ) -> Archive:
         """Encode one or several pictures into an archive. Each picture is released once.
 
@@ -199,16 +199,16 @@ class Codec:
         """
         given, chosen = given and seed is not None, randomness.fresh_seed() if seed is None else seed
         public = Window.of(window)
-        release = self.release(chosen, given=given, beacon=Beacon.of(beacon), window=public)
+        parameters = self.parameters(chosen, given=given, beacon=Beacon.of(beacon), window=public)
         self.denoiser.prepare()
         recorder = Recorder()
         rows: list[Indices] = []
         geometries: list[Geometry] = []
         grey: list[bool] = []
         done = 0
-        for batch in self._batches(self._pictures(batches.once(each(images)), public, odometer)):
+        for batch in self._batches(self._pictures(batches.without_repeats(iterate(images)), public, odometer)):
             geometry = Geometry.of(batch[0].pixels.shape)
-            chain = Chain.of_pictures(self.plan, self.denoiser, release.seed, geometry)
+            chain = Chain.of_pictures(self.plan, self.denoiser, parameters.seed, geometry)
             indices, end = encode_batch(chain, batch, range(done, done + len(batch)), recorder)
             rows.extend(indices)
             geometries.extend([geometry] * len(batch))
@@ -218,12 +218,12 @@ class Codec:
             progress(done)
         if not done:
             raise DippError("images", "are empty", "give at least one picture")
-        return Archive.build(release, geometries, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
+        return Archive.build(parameters, geometries, rows, recorded=recorder.ledger(self.plan, done), grey=grey)
 
-    def _pictures(self, images: Iterator[Any], window: Window | None, odometer: bool | Meter) -> Iterator[Picture]:
+    def _pictures(self, images: Iterator[Any], window: Window | None, odometer: bool | Meter) -> Iterator[CodecPicture]:
         """Return the pictures as eight-bit pixels, after all of them were charged."""
 
-        def read(image: Any) -> Picture:
+        def read(image: Any) -> CodecPicture:
             picture = as_picture(image, self.denoiser.colours, window)
             geometry = Geometry.of(picture.pixels.shape)
             require_within(self.plan, self.budget, geometry)
@@ -265,9 +265,9 @@ class Codec:
         """
         return Decoder(self.denoiser).pictures(source, decoding)
 
-    def _batches(self, images: Iterable[Picture]) -> Iterator[list[Picture]]:
+    def _batches(self, images: Iterable[CodecPicture]) -> Iterator[list[CodecPicture]]:
         """Group consecutive pictures of the same geometry into batches."""
-        batch: list[Picture] = []
+        batch: list[CodecPicture] = []
         for image in images:
             most = batches.batch_size(self.denoiser.device.type, Geometry.of(image.pixels.shape))
             if batch and (image.pixels.shape != batch[0].pixels.shape or len(batch) == most):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dipp.codec import batches, questions, surroundings, work
 from dipp.codec.chain import Chain, Indices, StepLayout
-from dipp.codec.decoding import EXPECTED, Decoding, End
+from dipp.codec.decoding import EXPECTED, ChainEnd, Decoding
 from dipp.codec.pictures import Pixels
 from dipp.codec.trajectory import trajectory
 from dipp.core.arrays import Array
@@ -22,7 +22,7 @@ from dipp.core.plan import Plan
 from dipp.errors import DippError, InconsistentError
 from dipp.format import archive as archives
 from dipp.format.archive import Archive
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import watch
 from dipp.models.denoiser import MAX_PICTURE, Denoiser
 
@@ -66,7 +66,7 @@ class Decoder:
             for end in self.ends(archive, decoding):
                 yield from end.pictures(decoding)
 
-    def ends(self, source: Archive, decoding: Decoding = EXPECTED) -> Iterator[End]:
+    def ends(self, source: Archive, decoding: Decoding = EXPECTED) -> Iterator[ChainEnd]:
         """Yield the final states of an archive, batch by batch.
 
         Args:
@@ -76,59 +76,59 @@ class Decoder:
         Raises:
             DippError: The archive asks for too much work, or was made with another model.
         """
-        release = source.release
-        self.denoiser.require_identity(release.model)
-        decoder = replace(self, denoiser=self.denoiser.prompted(release.prompt))
-        questions.require_words(release.plan, self.denoiser, release.table)
+        parameters = source.parameters
+        self.denoiser.require_identity(parameters.model)
+        decoder = replace(self, denoiser=self.denoiser.prompted(parameters.prompt))
+        questions.require_words(parameters.plan, self.denoiser, parameters.table)
         sizes = [(images, height * width) for images, height, width in source.runs.tolist()]
-        work.require_affordable(sizes, self.calls(release.plan, decoding), source.size, decoding.max_work)
+        work.require_affordable(sizes, self.calls(parameters.plan, decoding), source.size, decoding.max_work)
         first = 0
         for images, height, width in source.runs.tolist():
             if height * width > MAX_PICTURE:
                 raise DippError("image", f"of {height}×{width} is larger than {MAX_PICTURE >> 20} megapixels")
-            geometry, end = release.geometry(height, width), first + images
+            geometry, end = parameters.geometry(height, width), first + images
             while first < end:
                 last = min(end, first + batches.batch_size(self.denoiser.device.type, geometry))
                 grey = source.grey[first:last]
-                yield decoder.end(release, geometry, source.batch(first, last), range(first, last), grey, decoding)
+                yield decoder.end(parameters, geometry, source.batch(first, last), range(first, last), grey, decoding)
                 first = last
 
     def end(
         self,
-        release: Release,
+        parameters: PublicParameters,
         geometry: Geometry,
         rows: Indices,
         numbers: Sequence[int],
         grey: NDArray[np.bool_],
         decoding: Decoding = EXPECTED,
         base: Pixels | None = None,
-    ) -> End:
+    ) -> ChainEnd:
         """Return the final states of images of one geometry.
 
         Args:
-            release: Public parameters of the encoding.
+            parameters: Public parameters of the encoding.
             geometry: Geometry of the images.
             rows: Indices, images × chunks of all steps.
             numbers: Numbers of the images in the archive.
             grey: Which images are grey, (images,).
             decoding: Flags of decoding, which may leave out steps.
-            base: The painted picture (H, W, C) of regions, if the release does not carry it.
+            base: The painted picture (H, W, C) of regions, if the parameters do not carry it.
         """
-        self._require_model(release)
-        base = surroundings.of(release, geometry) if base is None else base
-        chain = Chain.of_pictures(release.plan, self.denoiser, release.seed, geometry, base)
-        steps = decoding.steps_of(release.plan)
-        watch.begin(len(rows), len(rows) * geometry.pixels, self.calls(release.plan, decoding))
+        self._require_model(parameters)
+        base = surroundings.of(parameters, geometry) if base is None else base
+        chain = Chain.of_pictures(parameters.plan, self.denoiser, parameters.seed, geometry, base)
+        steps = decoding.steps_of(parameters.plan)
+        watch.begin(len(rows), len(rows) * geometry.pixels, self.calls(parameters.plan, decoding))
         state, _ = chain.run(numbers, IndexReader(rows, chain.plan.chunk_counts(chain.geometry)), steps)
         watch.step(steps)
-        return End(chain, steps, state, numbers, grey)
+        return ChainEnd(chain, steps, state, numbers, grey)
 
-    def _require_model(self, release: Release) -> None:
-        """Raise if the denoiser has other latents or another prompt than a release."""
-        if release.latents != self.denoiser.latents:
+    def _require_model(self, parameters: PublicParameters) -> None:
+        """Raise if the denoiser has other latents or another prompt than the parameters."""
+        if parameters.latents != self.denoiser.latents:
             raise InconsistentError("latents", "of the file are not those of its model", "do not trust the file")
-        if release.prompt != self.denoiser.prompt:
-            raise DippError("prompt", f"of the file is {release.prompt!r}", "load the model with that prompt")
+        if parameters.prompt != self.denoiser.prompt:
+            raise DippError("prompt", f"of the file is {parameters.prompt!r}", "load the model with that prompt")
 
     def calls(self, plan: Plan, decoding: Decoding = EXPECTED) -> int:
         """Return the number of network calls that decode one picture."""

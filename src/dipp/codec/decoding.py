@@ -26,7 +26,7 @@ from dipp.core import randomness
 from dipp.core.arrays import Array, alike
 from dipp.core.plan import Plan
 from dipp.errors import DippError
-from dipp.models import diffusion
+from dipp.models import diffusion, samplers
 from dipp.models.denoiser import Denoiser
 from dipp.privacy.budget import is_whole
 
@@ -117,8 +117,8 @@ class Decoding:
         noisy, t = trajectory.noisy(steps, state)
         if self.ancestral:
             shape = tuple(noisy.shape[1:])  # the state may be coarser or have more planes
-            return diffusion.ancestral(predict, denoiser.schedule, noisy, t, lambda s: noise(s, shape))
-        return diffusion.fast(predict, denoiser.schedule, noisy, t, calls)
+            return samplers.ancestral(predict, denoiser.schedule, noisy, t, lambda s: noise(s, shape))
+        return samplers.fast(predict, denoiser.schedule, noisy, t, calls)
 
 
 EXPECTED = Decoding()
@@ -127,7 +127,7 @@ NOISY = Decoding(noisy=True)
 """Flags of the noisy picture."""
 
 
-class End(NamedTuple):
+class ChainEnd(NamedTuple):
     """The state in which the chain of a batch of images has ended, at the encoder or the decoder."""
 
     chain: Chain

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.errors import DippError
+from dipp.errors import DippError, installing
 
 FRONT = 132
-"""Number of bytes from the start of a file to the end of `MARK`."""
-MARK = b"DICM"
+"""Number of bytes from the start of a file to the end of `MAGIC`."""
+MAGIC = b"DICM"
 """Bytes by which a DICOM file is recognised."""
 DEFLATED = "1.2.840.10008.1.2.1.99"
 """Transfer syntax of files that are compressed as a whole, whose size after unpacking has no bound."""
@@ -34,7 +34,7 @@ GREYS = ("MONOCHROME1", "MONOCHROME2")
 
 def recognised(front: bytes) -> bool:
     """Return whether the first `FRONT` bytes of a file are those of a DICOM file."""
-    return front[FRONT - len(MARK) : FRONT] == MARK
+    return front[FRONT - len(MAGIC) : FRONT] == MAGIC
 
 
 def _deflated(content: bytes) -> bool:
@@ -69,9 +69,7 @@ class Dicom:
         try:
             import pydicom
         except ImportError:
-            raise DippError(
-                "image", "is DICOM, which needs pydicom", 'in a checkout of dipp, pip install ".[dicom]"'
-            ) from None
+            raise DippError("image", "is DICOM, which needs pydicom", installing("dicom")) from None
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
         if _deflated(content):
             raise DippError("image", "is a deflated DICOM file, which is not supported", "save it uncompressed")

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from dipp import scoring
 from dipp.codec import questions
 from dipp.codec.chain import Chain, Indices, StepLayout
-from dipp.codec.decoding import End
-from dipp.codec.pictures import Picture
+from dipp.codec.decoding import ChainEnd
+from dipp.codec.pictures import CodecPicture
 from dipp.core.arrays import Array, host
 from dipp.core.closest import Tally, Weights
 from dipp.core.plan import Plan
@@ -30,7 +30,7 @@ from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import Question
 from dipp.errors import DippError, MiscomputedError
 from dipp.models import watch
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 from dipp.scoring.blocks import Blocks
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ class Selector:
 
 
 def encode_batch(
-    chain: Chain, images: Sequence[Picture], numbers: Sequence[int], recorder: Recorder
-) -> tuple[Indices, End]:
+    chain: Chain, images: Sequence[CodecPicture], numbers: Sequence[int], recorder: Recorder
+) -> tuple[Indices, ChainEnd]:
     """Encode pictures of one geometry.
 
     Args:
@@ -168,7 +168,7 @@ def encode_batch(
     device = chain.denoiser.device.type
     state, chosen = chain.run(numbers, Selector(chain.plan, chain.seed, pixels, device, recorder))
     grey = np.array([image.grey for image in images], bool)
-    return np.concatenate(chosen, axis=1), End(chain, len(chain.plan.steps), state, numbers, grey)
+    return np.concatenate(chosen, axis=1), ChainEnd(chain, len(chain.plan.steps), state, numbers, grey)
 
 
 def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: Array) -> None:

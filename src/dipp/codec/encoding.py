@@ -28,7 +28,7 @@ from dipp.privacy.budget import why_unused
 LOGGER = logging.getLogger("dipp")
 
 
-class Encoded(NamedTuple):
+class EncodedPictures(NamedTuple):
     """The result of an encoding."""
 
     archive: Archive
@@ -69,7 +69,7 @@ def encode(images: Any, **options: Unpack[EncodeOptions]) -> Archive:
     return result.archive
 
 
-def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
+def encoded(images: Any, **options: Unpack[EncodeOptions]) -> EncodedPictures:
     """Encode pictures as `encode` does, but return the warnings instead of logging them.
 
     Args:
@@ -78,7 +78,7 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
     """
     seed = options.get("seed")
     public = randomness.fresh_seed() if seed is None else seed  # before anything of a picture is seen
-    given = batches.listed(batches.once(pictures.each(images)))
+    given = batches.listed(batches.without_repeats(pictures.iterate(images)))
     require_files(given)
     sizes = [size for image in given if (size := pictures.size_of(image)) is not None]
     model, device = options.get("model", embedded.FOLDER), options.get("device", "auto")
@@ -95,12 +95,12 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> Encoded:
             window=options.get("window"),
             odometer=options.get("odometer", True),
         )
-    certified = archive.release.plan.coding.certified
+    certified = archive.parameters.plan.coding.certified
     certificate = archive.certificate if certified else None
     claim = certificate.to_dict() if certificate else None
     warnings = advice.release_warnings(claim, archive.pixels, len(archive))
     unused = why_unused(codec.budget, certificate, codec.bound, options.get("final_timestep"))
-    return Encoded(archive, warnings, unused)
+    return EncodedPictures(archive, warnings, unused)
 
 
 def require_files(images: Sequence[Any]) -> None:

@@ -116,7 +116,7 @@ def takes(options: type) -> Callable[[F], F]:
     return decorated
 
 
-class Planned(NamedTuple):
+class PlannedEncoding(NamedTuple):
     """A plan, with the denoiser, the planner and the budget that it was made with."""
 
     denoiser: Denoiser
@@ -134,7 +134,7 @@ def planned(
     device: str | torch.device = "auto",
     size: tuple[int, int] | None = None,
     **plan: Unpack[PlanOptions],
-) -> Planned:
+) -> PlannedEncoding:
     """Return the plan of the best expected picture within a budget.
 
     Args:
@@ -156,7 +156,7 @@ def planned(
     geometry = None if size is None else denoiser.geometry_of(Geometry(*size, denoiser.colours))
     planner = recipe.planner(denoiser, table, budget, geometry)
     point = planner.choose(budget, final_timestep=plan.get("final_timestep"), bpp=plan.get("bpp"))
-    return Planned(denoiser, planner, budget, point)
+    return PlannedEncoding(denoiser, planner, budget, point)
 
 
 def _unit(given: Unit | int | str | None) -> Unit | None:

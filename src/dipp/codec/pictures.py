@@ -21,11 +21,11 @@ A grey pixel is one private value, repeated in three channels. The certificate c
 of a pixel, including a change of all three together. So grey is covered at the same ε as colour. Whether a file is grey
 is public, as its size is.
 
-The size that a file declares is checked before anything is decoded. More than `MAX_PICTURE` pixels are refused, so that
-a few bytes cannot fill the memory.
+The size that a file declares is checked before anything is decoded. More than `models.denoiser.MAX_PICTURE` pixels are
+refused, so that a few bytes cannot fill the memory.
 
-A file's format is recognised by its content, not by its name. Only the formats in `FORMATS` and DICOM are read. Pillow
-has about forty readers. One of them hands the file to Ghostscript, and few are tested against malicious files.
+A file's format is recognised by its content, not by its name. Only the formats in `PIL_FORMATS` and DICOM are read.
+Pillow has about forty readers. One of them hands the file to Ghostscript, and few are tested against malicious files.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from dipp.core.arrays import Array, host
 from dipp.core.signal import to_levels
 from dipp.core.window import FULL, Window
 from dipp.errors import DippError
-from dipp.models.denoiser import MAX_PICTURE
+from dipp.models.denoiser import require_pixels
 
 Pixels = NDArray[np.uint8]
 
@@ -66,7 +66,7 @@ SIXTEEN_BIT_COLOUR = re.compile(r"(RGB|RGBA|RGBa|RGBX|CMYK|LA);16")
 """Pillow's names of layouts whose values it cuts to eight bits without being asked."""
 LEVELS_AT_ONCE = 1 << 22
 """Largest number of values that are converted to pixels at a time, which bounds the memory of large pictures."""
-FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
+PIL_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 """Pillow's names of the supported formats. Its PPM includes PGM and PBM."""
 READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
 """Names of the supported formats, for error messages."""
@@ -82,7 +82,7 @@ NO_WINDOW = (
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class CodecPicture:
     """A picture in the form that the codec encodes."""
 
     pixels: Pixels = field(repr=False)
@@ -115,7 +115,7 @@ def read(source: str | Path | bytes, channels: int = 3, window: Window | None = 
     return read_picture(source, channels, window).pixels
 
 
-def read_picture(source: str | Path | bytes, channels: int = 3, window: Window | None = None) -> Picture:
+def read_picture(source: str | Path | bytes, channels: int = 3, window: Window | None = None) -> CodecPicture:
     """Return a picture from a file.
 
     Args:
@@ -149,7 +149,7 @@ def declared_size(source: str | Path | bytes) -> tuple[int, int]:
         DippError: The file is in an unsupported format, or has too many pixels.
     """
     with _opened(source) as image:
-        _checked_pixels(image.size)
+        require_pixels(*image.size)
         width, height = image.size
         return height, width
 
@@ -167,7 +167,7 @@ def size_of(image: Any) -> tuple[int, int] | None:
         return declared_size(Path(image))
     if isinstance(image, Image.Image):
         return image.height, image.width
-    if isinstance(image, Picture):
+    if isinstance(image, CodecPicture):
         image = image.pixels
     shape = tuple(getattr(image, "shape", ()))
     if len(shape) not in (2, 3) or 0 in shape:
@@ -198,7 +198,7 @@ def _opened(source: str | Path | bytes) -> Iterator[Image.Image | Dicom]:
             warnings.simplefilter("ignore")
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
             try:
-                opened = Image.open(stream, formats=FORMATS)
+                opened = Image.open(stream, formats=PIL_FORMATS)
             finally:
                 Image.MAX_IMAGE_PIXELS = limit
         with opened as image:
@@ -223,15 +223,8 @@ def _front(source: str | Path | bytes) -> bytes:
         return file.read(dicom.FRONT)
 
 
-def _checked_pixels(size: tuple[int, int]) -> int:
-    width, height = size
-    if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
-    return width * height
-
-
-def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture:
-    _checked_pixels(image.size)
+def _of_pil(image: Image.Image, channels: int, window: Window | None) -> CodecPicture:
+    require_pixels(*image.size)
     if getattr(image, "is_animated", False) and image.format != "MPO":  # a camera's MPO is a JPEG with previews
         raise DippError("image", "has several frames", "save each frame as a file")
     if image.mode == "F":
@@ -246,8 +239,8 @@ def _of_pil(image: Image.Image, channels: int, window: Window | None) -> Picture
         image = Image.alpha_composite(white, image.convert("RGBA"))
     colour = np.array(image.convert("RGB"), np.uint8)
     if channels == 1:
-        return Picture(np.array(image.convert("L"), np.uint8)[..., None], stored=colour)
-    return Picture(colour, grey)
+        return CodecPicture(np.array(image.convert("L"), np.uint8)[..., None], stored=colour)
+    return CodecPicture(colour, grey)
 
 
 def _check_depth(image: Image.Image, window: Window | None) -> None:
@@ -267,8 +260,8 @@ def _check_depth(image: Image.Image, window: Window | None) -> None:
                 raise DippError("image", "is 16-bit colour", "pass --window full, or save it as grey")
 
 
-def _of_dicom(image: Dicom, channels: int, window: Window | None) -> Picture:
-    _checked_pixels(image.size)
+def _of_dicom(image: Dicom, channels: int, window: Window | None) -> CodecPicture:
+    require_pixels(*image.size)
     grey = not image.colour
     if image.wide and window is None:
         raise DippError(*NO_WINDOW)
@@ -280,7 +273,7 @@ def _of_dicom(image: Dicom, channels: int, window: Window | None) -> Picture:
 
 def _of_values(
     values: NDArray[Any], channels: int, window: Window | None, *, grey: bool, inverted: bool = False
-) -> Picture:
+) -> CodecPicture:
     """Return a picture from whole numbers, (H, W) or (H, W, 3), by a window if they have more than eight bits."""
     values = values[..., None] if values.ndim == 2 else values
     stored: NDArray[Any] | None = None
@@ -294,24 +287,24 @@ def _of_values(
         values = np.array(Image.fromarray(values).convert("L"), np.uint8)[..., None]
     if values.shape[2] == 1:
         values = np.repeat(values, channels, axis=2)
-    return Picture(np.ascontiguousarray(values), grey and channels > 1, stored)
+    return CodecPicture(np.ascontiguousarray(values), grey and channels > 1, stored)
 
 
-def as_picture(image: Any, channels: int, window: Window | None = None) -> Picture:
+def as_picture(image: Any, channels: int, window: Window | None = None) -> CodecPicture:
     """Return one picture in the form that the codec encodes.
 
     Files and PIL images are converted as this module describes; for a denoiser of one channel, luminance is computed.
     An array of one channel is grey, and its value is repeated in all channels of the denoiser.
 
     Args:
-        image: A path, a PIL image, an array (H, W, C) or (H, W), a tensor (C, H, W) or (H, W), or a `Picture`.
+        image: A path, a PIL image, an array (H, W, C) or (H, W), a tensor (C, H, W) or (H, W), or a `CodecPicture`.
         channels: Number of channels of the denoiser.
         window: Values that become black and white, for pictures of more than eight bits.
 
     Raises:
         DippError: The picture is ambiguous by its type or shape, or cannot be read.
     """
-    if isinstance(image, Picture):
+    if isinstance(image, CodecPicture):
         if image.pixels.dtype != np.uint8 or image.pixels.ndim != 3 or image.pixels.shape[2] != channels:
             raise DippError("image", f"must have uint8 pixels of shape (H, W, {channels})")
         return image
@@ -329,7 +322,7 @@ def as_picture(image: Any, channels: int, window: Window | None = None) -> Pictu
     return _of_values(array, channels, window, grey=array.ndim == 2 or array.shape[2] == 1)
 
 
-def of_colour(pixels: Pixels, channels: int, window: Window | None = None) -> Picture:
+def of_colour(pixels: Pixels, channels: int, window: Window | None = None) -> CodecPicture:
     """Return a picture from the pixels of a colour file.
 
     Args:
@@ -355,8 +348,8 @@ def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Windo
         }
         raise DippError("image", problem, advice.get(kind, "convert it"))
     if array.dtype != np.uint8 and window is None:
-        raise DippError("image", problem, "or say which values become black and white, window=(LOW, HIGH)")
-    _checked_pixels((shape[2], shape[1]) if tensor and len(shape) == 3 else (shape[1], shape[0]))
+        raise DippError("image", problem, "say which values become black and white, window=(LOW, HIGH)")
+    require_pixels(*((shape[2], shape[1]) if tensor and len(shape) == 3 else (shape[1], shape[0])))
     first, last = shape[0], shape[-1]
     if len(shape) == 2 or (first if tensor else last) in (1, channels):
         return
@@ -373,7 +366,7 @@ def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Windo
     raise DippError("image", f"{problem}, and must have {needed}", advice_of_shape)
 
 
-def each(images: Any) -> Iterator[Any]:
+def iterate(images: Any) -> Iterator[Any]:
     """Yield the pictures of an iterable, or a single picture.
 
     Args:
@@ -382,7 +375,7 @@ def each(images: Any) -> Iterator[Any]:
     Raises:
         DippError: It is neither.
     """
-    if isinstance(images, str | os.PathLike | Image.Image | Picture) or (
+    if isinstance(images, str | os.PathLike | Image.Image | CodecPicture) or (
         hasattr(images, "__array__") and np.ndim(images) in (0, 2, 3)
     ):
         yield images

@@ -14,7 +14,7 @@ from PIL import Image
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
 from dipp.errors import DippError
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 
 
 def packed(base: Pixels) -> bytes:
@@ -24,21 +24,21 @@ def packed(base: Pixels) -> bytes:
     return out.getvalue()
 
 
-def of(release: Release, geometry: Geometry) -> Pixels | None:
-    """Return the painted picture (H, W, 3) that a release carries; None for units without surroundings.
+def of(parameters: PublicParameters, geometry: Geometry) -> Pixels | None:
+    """Return the painted picture (H, W, 3) that public parameters carry; None for units without surroundings.
 
     Raises:
-        DippError: The release does not carry it, or it is not a PNG of the right size.
+        DippError: The parameters do not carry it, or it is not a PNG of the right size.
     """
-    if not release.plan.unit.surrounded:
+    if not parameters.plan.unit.surrounded:
         return None
-    if release.surroundings is None:
+    if parameters.surroundings is None:
         raise DippError(
             "surroundings", "are missing: the archive belongs to a picture file", "check both with `dipp check`"
         )
     wrong = DippError("surroundings", f"must be an RGB picture of {geometry.width}×{geometry.height} as PNG")
     try:
-        with Image.open(io.BytesIO(release.surroundings), formats=["PNG"]) as image:
+        with Image.open(io.BytesIO(parameters.surroundings), formats=["PNG"]) as image:
             # The size is compared before anything is unpacked, because a small file may state any size.
             if image.size != (geometry.width, geometry.height) or image.mode != "RGB":
                 raise wrong

@@ -21,7 +21,7 @@ import numpy as np
 from dipp.core.channels import Channel, Sign
 from dipp.core.chunking import BY_BLOCK
 from dipp.core.closest import Weights
-from dipp.core.code import Code, Floats, Indices, Shared
+from dipp.core.code import Code, Floats, Indices, PublicCandidates
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import LEVELS, Cost, Terms
@@ -78,7 +78,7 @@ class Closest(Code):
         law = Weights(len(scored.candidates), best.shape[1], terms.heavy, terms.light)
         return law.draw(best, scored.tally)
 
-    def observe(self, indices: Indices, shared: Shared) -> Any:
+    def observe(self, indices: Indices, shared: PublicCandidates) -> Any:
         """Return the value of the drawn candidates for each coordinate of the blocks."""
         return shared.means(indices)
 

@@ -23,12 +23,12 @@ from typing import Self
 import numpy as np
 
 from dipp.core import selection
-from dipp.core.code import Floats, Indices, Scored, Tilted
+from dipp.core.code import Floats, Indices, ScoredCandidates, TiltedCode
 from dipp.core.outcomes import Outcomes, Share, Sums
 from dipp.core.price import Cost, Reach
 
 
-class Exponential(Tilted):
+class Exponential(TiltedCode):
     """A code whose index is drawn by the exponential mechanism on integer scores."""
 
     alpha: Fraction
@@ -48,7 +48,7 @@ class Exponential(Tilted):
         """α, by which the scores and so the ε are multiplied."""
         return self.alpha
 
-    def draw(self, scored: Scored) -> Indices:
+    def draw(self, scored: ScoredCandidates) -> Indices:
         """Draw one index for each chunk by the exponential mechanism."""
         return scored.select()
 
@@ -75,11 +75,11 @@ class Exponential(Tilted):
         """Return √(8ρ)."""
         return math.sqrt(8 * rho)
 
-    def outcomes(self, scored: Scored) -> list[Outcomes]:
+    def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:
         """Return the exact law of the index of each selection."""
         return [SearchOutcomes(scores, scored.fraction_bits) for scores in scored.scores()]
 
-    def log_weights(self, scored: Scored) -> Floats:
+    def log_weights(self, scored: ScoredCandidates) -> Floats:
         """Return the scores in nats."""
         return np.asarray(scored.scores() * (math.log(2) * 2.0**-scored.fraction_bits), np.float64)
 

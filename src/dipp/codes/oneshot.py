@@ -25,7 +25,7 @@ from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.code import BySensitivity
+from dipp.core.code import SensitivityCode
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -84,7 +84,7 @@ class OneShot(ABC):
 
     @property
     @abstractmethod
-    def code(self) -> BySensitivity:
+    def code(self) -> SensitivityCode:
         """The code, by which the index is drawn and priced."""
 
     @property

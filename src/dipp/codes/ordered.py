@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dipp.codes.oneshot import OneShot
 from dipp.core import entropy, randomness
-from dipp.core.code import BySensitivity, Floats
+from dipp.core.code import Floats, SensitivityCode
 from dipp.core.columns import EXPONENT_UNITS
 from dipp.errors import DippError
 
@@ -35,10 +35,10 @@ def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: 
     return order
 
 
-class Ordered(BySensitivity):
+class PoissonCode(SensitivityCode):
     """A code over a Poisson process, as the codec uses it."""
 
-    columns = (*BySensitivity.columns, EXPONENT_UNITS)
+    columns = (*SensitivityCode.columns, EXPONENT_UNITS)
 
     @property
     @abstractmethod
@@ -83,7 +83,7 @@ class OrderedOneShot(OneShot):
 
     @property
     @abstractmethod
-    def code(self) -> Ordered:
+    def code(self) -> PoissonCode:
         """The code, by which the index is drawn and priced."""
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness, selection
 from dipp.core.channels import Channel, Sign
-from dipp.core.code import INTEGERS, Floats, Indices, Scored, Shared, Tilted
+from dipp.core.code import INTEGERS, Floats, Indices, PublicCandidates, ScoredCandidates, TiltedCode
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import Cost, Reach
 from dipp.errors import DippError
@@ -66,7 +66,7 @@ def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Pairs(Tilted):
+class Pairs(TiltedCode):
     """The code of one bit per coordinate, drawn by randomised response."""
 
     name, number = "pairs", 1
@@ -102,13 +102,13 @@ class Pairs(Tilted):
         """Return chunks of one coordinate and indices of one bit."""
         return 1, 1
 
-    def draw(self, scored: Scored) -> Indices:
+    def draw(self, scored: ScoredCandidates) -> Indices:
         """Draw one bit for each coordinate, each by a private 64-bit integer of its own."""
         limits = _limits(scored)
         drawn = np.frombuffer(randomness.private_bytes(8 * len(limits)), np.uint64)
         return (drawn < limits).astype(np.int64)
 
-    def observe(self, indices: Indices, shared: Shared) -> Any:
+    def observe(self, indices: Indices, shared: PublicCandidates) -> Any:
         """Return the noise of the bits, which are themselves the draws of the candidates."""
         return shared.noise(indices)
 
@@ -139,16 +139,16 @@ class Pairs(Tilted):
             low, high = (middle, high) if middle * math.tanh(middle / 2) <= rho else (low, middle)
         return low
 
-    def outcomes(self, scored: Scored) -> list[Outcomes]:
+    def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:
         """Return the two sides of the threshold of each coordinate."""
         return [Pair(threshold) for threshold in _limits(scored).tolist()]
 
-    def log_weights(self, scored: Scored) -> Floats:
+    def log_weights(self, scored: ScoredCandidates) -> Floats:
         """Return the shifts in nats, negated for − and as they are for +."""
         return np.asarray(np.multiply.outer(scored.shifts(), [-1, 1]) * _nats(1, scored.fraction_bits), np.float64)
 
 
-def _limits(scored: Scored) -> NDArray[np.uint64]:
+def _limits(scored: ScoredCandidates) -> NDArray[np.uint64]:
     """Return the threshold T of each coordinate."""
     shifts, limit = scored.shifts(), scored.limit
     if len(scored.offsets) != len(shifts) + 1:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dipp.codes.ordered import Ordered, OrderedOneShot
-from dipp.core.code import Indices, Scored
+from dipp.codes.ordered import OrderedOneShot, PoissonCode
+from dipp.core.code import Indices, ScoredCandidates
 from dipp.core.outcomes import Outcomes
 from dipp.core.price import Cost, Reach
 from dipp.errors import NoCertificateError
@@ -20,7 +20,7 @@ NO_CERTIFICATE = ("PFR", "has an index that is a function of x and the public se
 
 
 @dataclass(frozen=True)
-class Functional(Ordered):
+class Functional(PoissonCode):
     """The Poisson functional representation, as the codec uses it."""
 
     name, number = "PFR", 3
@@ -45,7 +45,7 @@ class Functional(Ordered):
         """False, because the index is a function of the private input."""
         return False
 
-    def draw(self, scored: Scored) -> Indices:
+    def draw(self, scored: ScoredCandidates) -> Indices:
         """Return the index of the best score of each chunk."""
         return scored.best()
 
@@ -57,7 +57,7 @@ class Functional(Ordered):
         """Raise `NoCertificateError`, because ε is infinite."""
         raise NoCertificateError(*NO_CERTIFICATE)
 
-    def outcomes(self, scored: Scored) -> list[Outcomes]:  # noqa: ARG002
+    def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:  # noqa: ARG002
         """Raise `NoCertificateError`, because nothing is drawn."""
         raise NoCertificateError(*NO_CERTIFICATE)
 

@@ -13,12 +13,12 @@ from fractions import Fraction
 from numbers import Rational
 
 from dipp.codes.exponential import Exponential
-from dipp.codes.ordered import Ordered, OrderedOneShot
+from dipp.codes.ordered import OrderedOneShot, PoissonCode
 from dipp.errors import DippError
 
 
 @dataclass(frozen=True)
-class StepLimited(Ordered, Exponential):
+class StepLimited(PoissonCode, Exponential):
     """Step-limited Poisson private representation, as the codec uses it."""
 
     alpha: Fraction = Fraction(2)

@@ -78,9 +78,9 @@ class Beacon:
             raise DippError("beacon", f'must be "ROUND:VALUE" or a Beacon, got {beacon!r:.40}')
         return cls.parse(beacon)
 
-    def mixed_with(self, own: bytes) -> Beacon:
+    def mixed_with(self, part: bytes) -> Beacon:
         """Return the same round with another own part, 16 bytes."""
-        return dataclasses.replace(self, own=own)
+        return dataclasses.replace(self, own=part)
 
     @property
     def seed(self) -> bytes:
@@ -95,5 +95,5 @@ class Beacon:
     @classmethod
     def from_bytes(cls, data: bytes) -> Beacon:
         """Return the beacon that `to_bytes` wrote."""
-        own, rest = data[:SEED_BYTES], data[SEED_BYTES:]
-        return cls(int.from_bytes(rest[:8], "little"), rest[8:], own)
+        part, rest = data[:SEED_BYTES], data[SEED_BYTES:]
+        return cls(int.from_bytes(rest[:8], "little"), rest[8:], part)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
-from dipp.core.masks import Everywhere, Mask, of_period
+from dipp.core.masks import FullMask, Mask, of_period
 from dipp.errors import DippError, NoCertificateError
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ class Channel(ABC):
     @property
     def mask(self) -> Mask:
         """The mask that says which coordinates each step touches; by default all of them."""
-        return Everywhere()
+        return FullMask()
 
     @property
     def spelling(self) -> str:
@@ -203,8 +203,8 @@ class Gaussian(LocationChannel):
 class Sign(Channel):
     """Sign noise: z = ±√period on touched coordinates and 0 elsewhere, from one bit per coordinate. L = √period.
 
-    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step (`masks.Turns`). With
-    period = C a step touches one of the C channels of each pixel; larger periods touch the share 1/period of the
+    Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step (`masks.TurnMask`).
+    With period = C a step touches one of the C channels of each pixel; larger periods touch the share 1/period of the
     coordinates; and period = 1 is plain ±1 noise on all channels of every pixel. The candidate is selected by the score
     Σ ±θ_i, θ = √period·μ, which tilts the bits: E z = √period·tanh θ, close to the wanted μ·period on the touched
     coordinates while θ is small.

@@ -5,9 +5,9 @@ same for all images of a geometry: chunks that depend on the shifts of an image 
 
 | deal | a chunk has |
 |---|---|
-| `Shuffled` | coordinates chosen by a public shuffle; all chunks have nearly the same size |
-| `ByUnit` | all touched coordinates of one unit |
-| `ByBlock` | the coarse pixels of one block of a unit (`core.steps.Question`); chunks come in the order of the rounds |
+| `ShuffledDeal` | coordinates chosen by a public shuffle; all chunks have nearly the same size |
+| `UnitDeal` | all touched coordinates of one unit |
+| `BlockDeal` | the coarse pixels of one block of a unit (`core.steps.Question`), in the order of the rounds |
 
 **Shuffled.** Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after
 pixel: the i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel,
@@ -76,7 +76,7 @@ NOTHING = Chunks(np.empty(0, np.int64), np.zeros(1, np.int64))
 """No chunks: those of a step that touches no coordinate."""
 
 
-class Touched(NamedTuple):
+class StepCoordinates(NamedTuple):
     """The coordinates that a step touches, with everything public that a deal needs."""
 
     number: int
@@ -88,7 +88,7 @@ class Touched(NamedTuple):
     geometry: Geometry
 
 
-class Dealt(NamedTuple):
+class DealtUnits(NamedTuple):
     """How chunks divide the units of a picture."""
 
     parts: Integers
@@ -132,15 +132,15 @@ class Deal(ABC):
         """Return whether a step with `count` chunks certainly has no two parts of a unit in one chunk."""
 
     @abstractmethod
-    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:
+    def chunks(self, seed: bytes, touched: StepCoordinates, apart: bool) -> Chunks:
         """Deal the coordinates that a step touches to chunks; if `apart`, no two of a pixel share a chunk."""
 
     @abstractmethod
-    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
+    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> DealtUnits:
         """Return how given chunks divide the units of a picture, from the chunks alone and not from a plan."""
 
 
-class Shuffled(Deal):
+class ShuffledDeal(Deal):
     """The deal by a public shuffle of the pixels, to chunks of nearly equal size."""
 
     alone = False
@@ -166,21 +166,21 @@ class Shuffled(Deal):
         """Return true if a step touches one coordinate of a pixel, or has at least C chunks and separates channels."""
         return mask.touches(channels) == 1 or (separate and count >= channels)
 
-    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:
+    def chunks(self, seed: bytes, touched: StepCoordinates, apart: bool) -> Chunks:
         """Deal the coordinates in turn to as few chunks as the size of a chunk allows."""
         count = -(-len(touched.coordinates) // touched.step.chunk_size)
         number, geometry = touched.number, touched.geometry
         return chunks(seed, number, geometry, count, apart=apart, coordinates=touched.coordinates)
 
-    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
+    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> DealtUnits:
         """Return the number of coordinates of each pixel, and whether no chunk has two coordinates of a pixel."""
         units, chunk = unit.of(dealt.order, geometry), dealt.owners()
         # Coordinates ascend within a chunk, so two coordinates of a pixel follow each other.
         apart = not ((units[1:] == units[:-1]) & (chunk[1:] == chunk[:-1])).any()
-        return Dealt(np.bincount(units, minlength=unit.count(geometry)), apart)
+        return DealtUnits(np.bincount(units, minlength=unit.count(geometry)), apart)
 
 
-class ByUnit(Deal):
+class UnitDeal(Deal):
     """The deal by units: a chunk has all touched coordinates of one unit, so each unit has one draw."""
 
     alone = True
@@ -200,7 +200,7 @@ class ByUnit(Deal):
         """Return true, because all coordinates of a unit are in one chunk."""
         return True
 
-    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
+    def chunks(self, seed: bytes, touched: StepCoordinates, apart: bool) -> Chunks:  # noqa: ARG002
         """Return one chunk for each unit, in the order of the units."""
         coordinates = touched.coordinates
         units = touched.unit.of(coordinates, touched.geometry)
@@ -210,13 +210,13 @@ class ByUnit(Deal):
         order.flags.writeable = offsets.flags.writeable = False
         return Chunks(order, offsets)
 
-    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> Dealt:
+    def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> DealtUnits:
         """Return the number of chunks in which each unit has coordinates, and whether each chunk lies in one unit."""
         pairs = np.unique(np.stack([unit.of(dealt.order, geometry), dealt.owners()]), axis=1)
-        return Dealt(np.bincount(pairs[0], minlength=unit.count(geometry)), pairs.shape[1] == dealt.count)
+        return DealtUnits(np.bincount(pairs[0], minlength=unit.count(geometry)), pairs.shape[1] == dealt.count)
 
 
-class ByBlock(ByUnit):
+class BlockDeal(UnitDeal):
     """The deal by blocks: a chunk has the 4×4 coarse pixels of one block of a unit (`core.steps.Question`).
 
     Coordinates, unit and geometry are those of the coarse picture (`CodedStep.grid`). Each unit is divided by whole
@@ -244,7 +244,7 @@ class ByBlock(ByUnit):
             times = f", times its {unit.most_places} places" * (unit.most_places > 1)
             raise DippError("touched", f"must be 1, 4, 16, 64, 256 or 1024 blocks of a unit{times}, got {touched}")
 
-    def chunks(self, seed: bytes, touched: Touched, apart: bool) -> Chunks:  # noqa: ARG002
+    def chunks(self, seed: bytes, touched: StepCoordinates, apart: bool) -> Chunks:  # noqa: ARG002
         """Return one chunk for each block of the grid, in the order of the rounds."""
         step, coordinates, geometry = touched.step, touched.coordinates, touched.geometry
         row, column = np.divmod(coordinates // geometry.channels, geometry.width)
@@ -261,7 +261,7 @@ class ByBlock(ByUnit):
         return Chunks(order, offsets, tuple(starts.tolist()))
 
 
-SHUFFLED, BY_UNIT, BY_BLOCK = Shuffled(), ByUnit(), ByBlock()
+SHUFFLED, BY_UNIT, BY_BLOCK = ShuffledDeal(), UnitDeal(), BlockDeal()
 """The three deals."""
 
 

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 INTEGERS = "what depends on a pixel, from its eight bits to the draw, is integer; the rounding of weights is in ε"
 
 
-class Scored(Protocol):
+class ScoredCandidates(Protocol):
     """The candidates of many chunks with their private scores. Only an index that a code draws may be released."""
 
     def select(self) -> Indices:
@@ -61,7 +61,7 @@ class Scored(Protocol):
         """S: a unit of score is 2^−S bits."""
 
 
-class Shared(Protocol):
+class PublicCandidates(Protocol):
     """The public candidates of many chunks, as sender and receiver have them."""
 
     @property
@@ -149,7 +149,7 @@ class Code(ABC):
     # The draw, and its result.
 
     @abstractmethod
-    def draw(self, scored: Scored) -> Indices:
+    def draw(self, scored: ScoredCandidates) -> Indices:
         """Draw an index for each chunk, int64, from the private scores."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
@@ -162,7 +162,7 @@ class Code(ABC):
         """
         return None
 
-    def observe(self, indices: Indices, shared: Shared) -> Any:
+    def observe(self, indices: Indices, shared: PublicCandidates) -> Any:
         """Return the noise that a receiver observes: a number for each coordinate, chunk after chunk.
 
         Args:
@@ -180,7 +180,7 @@ class Code(ABC):
     def recorded(self, used: StepRecord) -> Terms:
         """Return the terms of a step from the integers that the encoder really used."""
         if used.terms is None:
-            raise NoCertificateError(self.name, "made a draw of which nothing is certified")
+            raise NoCertificateError(self.name, "made a draw that no certificate covers")
         return used.terms
 
     @classmethod
@@ -227,15 +227,15 @@ class Code(ABC):
     # The laws that audits use.
 
     @abstractmethod
-    def outcomes(self, scored: Scored) -> list[Outcomes]:
+    def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:
         """Return the exact law of the index of each chunk."""
 
-    def log_weights(self, scored: Scored) -> Floats:
+    def log_weights(self, scored: ScoredCandidates) -> Floats:
         """Return ln P of every outcome, up to a constant for each chunk, as an array of chunks × outcomes."""
         return np.stack([chunk.log_law() for chunk in self.outcomes(scored)])
 
 
-class BySensitivity(Code):
+class SensitivityCode(Code):
     """A code that pays for how far one coordinate can move its scores. Its unit is a pixel."""
 
     terms_kind = Sensitivity
@@ -293,7 +293,7 @@ class BySensitivity(Code):
         return self.charge(terms.moved(change), touched, apart)
 
 
-class Tilted(BySensitivity):
+class TiltedCode(SensitivityCode):
     """A code whose tilt a planner can choose as large as the budget allows."""
 
     most_tilt: ClassVar[float]

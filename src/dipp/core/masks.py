@@ -6,8 +6,8 @@ channel.
 
 | mask | a step touches | a pixel is touched |
 |---|---|---|
-| `Everywhere` | every coordinate | in every step, with all its C channels |
-| `Turns(P)` | a share 1/P of the coordinates, at most one channel of a pixel | in C of every P steps |
+| `FullMask` | every coordinate | in every step, with all its C channels |
+| `TurnMask(P)` | a share 1/P of the coordinates, at most one channel of a pixel | in C of every P steps |
 
 **Turns.** In a cycle of P ≥ C steps every coordinate is touched exactly once, and no pixel twice in a step. A public
 shuffle, a new one for each cycle, gives every pixel a rank r, and every pixel shuffles its channels. Step (slot) s of
@@ -114,7 +114,7 @@ class Mask(ABC):
 
 
 @dataclass(frozen=True)
-class Everywhere(Mask):
+class FullMask(Mask):
     """The mask by which every step touches every coordinate."""
 
     @property
@@ -153,7 +153,7 @@ class Everywhere(Mask):
 
 
 @dataclass(frozen=True)
-class Turns(Mask):
+class TurnMask(Mask):
     """The mask by which a step touches at most one channel of a pixel (the module's docstring has the rule)."""
 
     cycle: int
@@ -235,12 +235,12 @@ def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[
 
 def of_period(period: int) -> Mask:
     """Return the mask that touches every coordinate once in each cycle of `period` steps."""
-    return Everywhere() if period == 1 else Turns(period)
+    return FullMask() if period == 1 else TurnMask(period)
 
 
 @functools.lru_cache(maxsize=256)
 def _counts(period: int, steps: int, geometry: Geometry) -> Integers:
-    """Return the number of coordinates that each of the first `steps` steps of `Turns` touches.
+    """Return the number of coordinates that each of the first `steps` steps of `TurnMask` touches.
 
     After whole cycles, m = pixels mod P ranks are left. Slot s meets position p once for each p·⌊P/C⌋ from s − m + 1 to
     s or, going round, above s − m + P.

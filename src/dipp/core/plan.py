@@ -11,7 +11,7 @@ from typing import Any
 
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.chunking import NOTHING, Chunks, Touched
+from dipp.core.chunking import NOTHING, Chunks, StepCoordinates
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
 from dipp.core.masks import Mask
@@ -137,7 +137,7 @@ class Plan:
             return NOTHING
         # The channels of a pixel are kept apart if there are enough chunks: that lowers ρ and costs nothing.
         apart = self.apart(-(-len(touched) // step.chunk_size), geometry.channels)
-        return self.code.deal.chunks(seed, Touched(number, step, touched, unit, geometry), apart)
+        return self.code.deal.chunks(seed, StepCoordinates(number, step, touched, unit, geometry), apart)
 
     def left(self, geometry: Geometry) -> str | None:
         """Return a sentence on the detail that the last step can convey; None if it can convey every pixel."""

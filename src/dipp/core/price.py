@@ -121,12 +121,12 @@ class Sensitivity(Terms):
         if not isinstance(self.alpha, Fraction) or self.alpha <= 0:
             raise DippError("alpha", f"must be a rational above 0, got {self.alpha}")
         if (self.clip is None) != (self.slope is None):
-            raise DippError("clip, slope", "must be given together or not at all")
+            raise DippError("clip and slope", "must be given together or not at all")
         if self.clip is not None and self.slope is not None:
             whole = all(type(value) is int and 1 <= value < MAX_SLOPE for value in (self.clip, self.slope))
             if not whole or self.sensitivity != 2 * min(self.clip, self.slope):
                 raise DippError(
-                    "clip, slope",
+                    "clip and slope",
                     "must be whole numbers whose smaller one is half of the sensitivity "
                     f"{self.sensitivity}, got {self.clip} and {self.slope}",
                 )

@@ -78,7 +78,7 @@ def parse_seed(text: str) -> bytes:
     except ValueError:
         seed = b""
     if len(seed) != SEED_BYTES:
-        raise DippError("seed", f"must be {2 * SEED_BYTES} hex digits")
+        raise DippError("seed", f"must be {2 * SEED_BYTES} hex digits, got {text!s:.40}")
     return seed
 
 

@@ -3,7 +3,10 @@
 | module | what it is |
 |---|---|
 | `sources`, `formats` | sources of private pictures, which are read by position; the kinds of sources that are known |
-| `listing`, `tables`, `saved`, `cifar` | these kinds: many files, tables, saved `datasets`, CIFAR-10 and CIFAR-100 |
+| `listing`, `tars` | sources of many files: a folder, or tar files |
+| `tables`, `saved`, `hub` | sources that are tables: Parquet, saved `datasets`, datasets on the hub |
+| `cifar_source`, `cifar` | sources that are CIFAR-10 or CIFAR-100, and the reader of their files |
+| `recording` | sources as JSON, so that a run can be resumed |
 | `columns` | which columns of a table hold pictures and labels |
 | `pickles` | reads the pickles of CIFAR without unpickling |
 | `repeats`, `states` | files that have two names; files that change |
@@ -16,8 +19,10 @@
 | `redacting`, `redacted` | a run that redacts, with its workers; the lists and the manifest of what it released |
 | `engines` | engines that run workers: on this machine, or on a Ray cluster |
 | `footer` | checks that a Parquet file is not compressed, before it is read |
-| `shards`, `contents` | the file format of shards; what a manifest says of a shard |
-| `store` | publishes each shard exactly once, even if processes are killed |
+| `shards`, `shard_writing` | the file format of shards, and its reader; its writer |
+| `contents` | what a manifest says of a shard |
+| `folder` | the names of a release's files, and its manifest |
+| `store`, `publishing` | each shard is published exactly once, even if processes are killed; how a file is published |
 | `choices` | options, progress and result of a run |
 | `run`, `privatize` | the record of a run; the run: seed, plan, source, survey, shards, manifest |
 | `progress` | the progress bar and the table that a run shows on a terminal |

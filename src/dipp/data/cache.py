@@ -56,7 +56,7 @@ LOGGER = logging.getLogger("dipp")
 
 Pixels = NDArray[np.uint8]
 """uint8: a picture (H, W, C), or pictures (N, H, W, C)."""
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 """The result of a piece of work with the SQLite file."""
 
 
@@ -187,7 +187,7 @@ class Cache:
         front = json.dumps([self.name, number, shape]).encode()
         return hashlib.blake2b(front + pixels, digest_size=DIGEST_BYTES).digest()
 
-    def _do(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
+    def _do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Work with the file; if it is damaged, replace it by an empty one and work with that."""
         try:
             try:
@@ -204,7 +204,7 @@ class Cache:
                 "cache", f"cannot be used at {self.path} ({why})", "name another folder, or remove it"
             ) from None
 
-    def _once(self, work: Callable[[sqlite3.Connection], Found]) -> Found:
+    def _once(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Open the file, work with it and close it: connections do not survive a fork."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):

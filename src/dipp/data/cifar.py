@@ -18,7 +18,7 @@ SIDE = 32
 
 
 @dataclass(frozen=True)
-class Kind:
+class CifarVersion:
     """CIFAR-10 or CIFAR-100, as its archive unpacks."""
 
     title: str
@@ -40,7 +40,7 @@ class Kind:
         return all((folder / name).is_file() for name in self.signs)
 
 
-TEN = Kind(
+TEN = CifarVersion(
     "CIFAR-10",
     "cifar-10-batches-py",
     "batches.meta",
@@ -50,7 +50,7 @@ TEN = Kind(
     ("batches.meta",),
 )
 """CIFAR-10."""
-HUNDRED = Kind(
+HUNDRED = CifarVersion(
     "CIFAR-100",
     "cifar-100-python",
     "meta",
@@ -64,7 +64,7 @@ KINDS = (TEN, HUNDRED)
 """Both datasets."""
 
 
-def read(path: Path, kind: Kind = TEN) -> tuple[NDArray[np.uint8], Sequence[int]]:
+def read(path: Path, kind: CifarVersion = TEN) -> tuple[NDArray[np.uint8], Sequence[int]]:
     """Return the pictures of a batch file, and their labels.
 
     Args:
@@ -92,8 +92,8 @@ def read(path: Path, kind: Kind = TEN) -> tuple[NDArray[np.uint8], Sequence[int]
     return rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels
 
 
-def class_names(path: Path, kind: Kind = TEN) -> tuple[str, ...]:
-    """Return the names of the classes, from the file `Kind.meta`.
+def class_names(path: Path, kind: CifarVersion = TEN) -> tuple[str, ...]:
+    """Return the names of the classes, from the file `CifarVersion.meta`.
 
     Args:
         path: The file.
@@ -120,7 +120,7 @@ def _item(batch: Any, key: str) -> Any:
     raise ValueError
 
 
-def _loaded(path: Path, kind: Kind) -> Any:
+def _loaded(path: Path, kind: CifarVersion) -> Any:
     """Return the value in a pickle file."""
     try:
         return pickles.load(path)
@@ -133,6 +133,6 @@ def _loaded(path: Path, kind: Kind) -> Any:
         raise _damaged(path, kind) from None
 
 
-def _damaged(path: Path, kind: Kind) -> DippError:
+def _damaged(path: Path, kind: CifarVersion) -> DippError:
     """Return the error about a file that is no file of the dataset."""
     return DippError("src", f"has a file {path.name} that is not of {kind.title}", "unpack the archive again")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dipp.data.store import sha256
+from dipp.data.folder import sha256
 
 if TYPE_CHECKING:
     from dipp.data.shards import Shard
 
 
-class Skipped(NamedTuple):
+class SkippedPosition(NamedTuple):
     """A position of the source that has no image in its shard."""
 
     position: int
@@ -34,7 +34,7 @@ class Contents(NamedTuple):
     """First position of the source that the shard covers."""
     positions: int
     """Number of positions that the shard covers."""
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedPosition, ...]
     """Covered positions that have no image."""
     pixels: int
     """Number of pixels of all images together."""
@@ -64,7 +64,7 @@ class Contents(NamedTuple):
             shard.positions,
             shard.skipped,
             int(shard.sizes.sum()),
-            None if shard.smallest is None else shard.release.plan.unit.count(shard.smallest),
+            None if shard.smallest is None else shard.parameters.plan.unit.count(shard.smallest),
             shard.payload_bits,
             len(shard.grey),
             None if shard.largest is None else shard.largest.shape[:2],
@@ -79,4 +79,4 @@ class Contents(NamedTuple):
         """
         contents = cls(*values)
         size = None if contents.largest is None else (contents.largest[0], contents.largest[1])
-        return contents._replace(skipped=tuple(Skipped(*entry) for entry in contents.skipped), largest=size)
+        return contents._replace(skipped=tuple(SkippedPosition(*entry) for entry in contents.skipped), largest=size)

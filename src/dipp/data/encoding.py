@@ -13,21 +13,21 @@ from dipp.core.beacon import Beacon
 from dipp.core.geometry import Geometry
 from dipp.core.window import Window
 from dipp.data.purpose import Purpose
-from dipp.data.sources import Content, Record, Source
+from dipp.data.sources import Content, Source, SourcePicture
 from dipp.data.subjects import BySubject
 from dipp.data.worker import Job, Progress, SeenPicture, Task, Worker, quiet
 from dipp.errors import DippError, MiscomputedError
-from dipp.format.header import release_from_bytes, release_to_bytes
-from dipp.format.release import Release
+from dipp.format.header import parameters_from_bytes, parameters_to_bytes
+from dipp.format.parameters import PublicParameters
 from dipp.models import watch
 from dipp.odometer import Charge, Meter
 from dipp.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from dipp.codec.codec import Codec
-    from dipp.codec.pictures import Picture
-    from dipp.data.contents import Contents, Skipped
-    from dipp.data.shards import Image
+    from dipp.codec.pictures import CodecPicture
+    from dipp.data.contents import Contents, SkippedPosition
+    from dipp.data.shard_writing import Image
     from dipp.privacy.ledger import Ledger
 
 HELD_PIXELS = 1 << 25
@@ -39,7 +39,7 @@ group is encoded before it is full."""
 class EncodeTask(Task):
     """Everything that a worker must know to encode pictures."""
 
-    release: Release
+    parameters: PublicParameters
     """Public parameters of the encoding: plan, identity of the model, and public seed."""
     budget: Budget | None
     """Budget that the certificate of every picture must keep; None if no budget is set."""
@@ -74,7 +74,7 @@ class _ProgressWatch(watch.ShareWatch):
         self._report(self._reported - before)
 
 
-class Encoder(Worker["Picture"]):
+class Encoder(Worker["CodecPicture"]):
     """A worker that encodes. It loads the codec when it first encodes.
 
     Args:
@@ -90,7 +90,7 @@ class Encoder(Worker["Picture"]):
 
     def release(self, shard: int) -> Contents:
         """Encode and publish a shard, unless it is published already; return what the published file holds."""
-        from dipp.data import shards
+        from dipp.data import shard_writing, shards
         from dipp.data.contents import Contents
 
         job = self.job
@@ -107,8 +107,8 @@ class Encoder(Worker["Picture"]):
             first, count = job.number(positions.start), len(images) + len(skipped)
             if job.number(positions.stop) != first + count:
                 raise DippError("src", "has fewer pictures than when the run began", "restore it to go on")
-            content = (self.task.release, labels, images, first, count, skipped, recorded)
-            job.store.publish(job.token, shard, lambda file: shards.write(file, *content))
+            content = (self.task.parameters, labels, images, first, count, skipped, recorded)
+            job.store.publish(job.token, shard, lambda file: shard_writing.write(file, *content))
         path = job.store.shard(shard)
         return Contents.of(path, shards.Shard.read(path))
 
@@ -119,10 +119,10 @@ class Encoder(Worker["Picture"]):
 
         if self._codec is None:
             task = self.task
-            self._codec = Codec.for_release(task.release, task.model, device=self.job.device, budget=task.budget)
+            self._codec = Codec.for_parameters(task.parameters, task.model, device=self.job.device, budget=task.budget)
         return self._codec
 
-    def _encode(self, shard: int) -> tuple[list[Image], list[Skipped], Ledger | None]:
+    def _encode(self, shard: int) -> tuple[list[Image], list[SkippedPosition], Ledger | None]:
         """Encode a shard in batches of one size.
 
         Returns:
@@ -131,14 +131,14 @@ class Encoder(Worker["Picture"]):
         from dipp.codec.batches import batch_size
         from dipp.codec.chain import Chain
         from dipp.codec.encoder import encode_batch
-        from dipp.data.contents import Skipped
-        from dipp.data.shards import Image
-        from dipp.privacy.ledger import Recorder
+        from dipp.data.contents import SkippedPosition
+        from dipp.data.shard_writing import Image
+        from dipp.privacy.recorder import Recorder
 
         job, codec, recorder = self.job, self.codec, Recorder()
         images: list[Image] = []
-        skipped: list[Skipped] = []
-        waiting: dict[Geometry, list[tuple[Record, Picture]]] = {}
+        skipped: list[SkippedPosition] = []
+        waiting: dict[Geometry, list[tuple[SourcePicture, CodecPicture]]] = {}
         bad = frozenset(job.bad or ())
 
         def flush(geometry: Geometry) -> None:
@@ -146,7 +146,7 @@ class Encoder(Worker["Picture"]):
             batch = waiting.pop(geometry)
             numbers = [job.number(record.position) for record, _ in batch]
             with watch.watching(_ProgressWatch(self.progress)):
-                chain = Chain.of_pictures(codec.plan, codec.denoiser, self.task.release.seed, geometry)
+                chain = Chain.of_pictures(codec.plan, codec.denoiser, self.task.parameters.seed, geometry)
                 rows, _ = encode_batch(chain, [picture for _, picture in batch], numbers, recorder)
             for (record, picture), number, row in zip(batch, numbers, rows, strict=True):
                 label = record.label if job.labelled else None
@@ -158,7 +158,7 @@ class Encoder(Worker["Picture"]):
                     continue
                 if job.strict or job.bad is not None:
                     raise self.bad_picture(record.position, problem)
-                skipped.append(Skipped(record.position, problem))
+                skipped.append(SkippedPosition(record.position, problem))
                 continue
             geometry = Geometry.of(picture.pixels.shape)
             group = waiting.setdefault(geometry, [])
@@ -171,11 +171,11 @@ class Encoder(Worker["Picture"]):
             flush(geometry)
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
-    def decoded(self, _: int, content: Content) -> tuple[Picture | None, str]:
+    def decoded(self, _: int, content: Content) -> tuple[CodecPicture | None, str]:
         """Return a picture that the codec accepts, or None and the problem with it."""
         from dipp.codec import pictures
 
-        channels, window = self.codec.denoiser.colours, self.task.release.window
+        channels, window = self.codec.denoiser.colours, self.task.parameters.window
         try:
             picture = (
                 pictures.read_picture(content, channels, window)
@@ -229,19 +229,21 @@ class Encoding(Purpose):
 
     def begun(self, source: Source, scratch: Path) -> dict[str, Any]:  # noqa: ARG002
         """Return the public parameters of the encoding, for the record of the run."""
-        release = self.codec.release(self.seed, given=self.seed_given, beacon=self.beacon, window=self.window)
-        return {"archive": base64.b64encode(release_to_bytes(release)).decode()}
+        parameters = self.codec.parameters(self.seed, given=self.seed_given, beacon=self.beacon, window=self.window)
+        return {"archive": base64.b64encode(parameters_to_bytes(parameters)).decode()}
 
     def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:  # noqa: ARG002
         """Compare seed, beacon, plan and window. A resumed run keeps its seed, unless the caller chose one."""
-        release = _release(begun)
-        own = release.seed if release.beacon is None else release.beacon.own
-        again = self.codec.release(own, given=release.seed_given, beacon=release.beacon, window=release.window)
+        parameters = _release(begun)
+        part = parameters.seed if parameters.beacon is None else parameters.beacon.own
+        again = self.codec.parameters(
+            part, given=parameters.seed_given, beacon=parameters.beacon, window=parameters.window
+        )
         return {
-            "seed": not self.seed_given or self.seed == own,
-            "beacon": release.beacon == (None if self.beacon is None else self.beacon.mixed_with(own)),
-            "model or budget": release == again,
-            "window": release.window == self.window,
+            "seed": not self.seed_given or self.seed == part,
+            "beacon": parameters.beacon == (None if self.beacon is None else self.beacon.mixed_with(part)),
+            "model or budget": parameters == again,
+            "window": parameters.window == self.window,
         }
 
     def task(self, begun: dict[str, Any]) -> EncodeTask:
@@ -254,7 +256,7 @@ class Encoding(Purpose):
         assert isinstance(task, EncodeTask)  # noqa: S101 - `task` made it
         return Encoder(job, task, self.codec)
 
-    def charge(self, meter: Meter, seen: SeenPicture[Picture], name: str) -> Charge:
+    def charge(self, meter: Meter, seen: SeenPicture[CodecPicture], name: str) -> Charge:
         """Return the row of the odometer for a picture: its mark, and the price of its file."""
         from dipp.codec.charging import losses
 
@@ -274,6 +276,6 @@ class Encoding(Purpose):
         return manifest.manifest(job.store, job.source.labels if job.labelled else None, contents, subjects)
 
 
-def _release(begun: dict[str, Any]) -> Release:
+def _release(begun: dict[str, Any]) -> PublicParameters:
     """Return the public parameters in the record of a run."""
-    return release_from_bytes(base64.b64decode(begun["archive"]))
+    return parameters_from_bytes(base64.b64decode(begun["archive"]))

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from dipp.data.contents import Contents
 from dipp.data.worker import Job, Progress, Worker, limit_threads
-from dipp.errors import DippError, MiscomputedError
+from dipp.errors import DippError, MiscomputedError, installing
 from dipp.models.denoiser import torch_device
 
 TASK_RETRIES = 4
@@ -242,7 +242,7 @@ class Ray:
                 ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 got = self.address or "this machine"
-                raise DippError("address", f"must have a Ray cluster, got {got} ({error})") from None
+                raise DippError("address", f"must be one of a Ray cluster, got {got} ({error})") from None
         context = ray.data.DataContext.get_current()
         before = context.enable_progress_bars
         context.enable_progress_bars = False
@@ -264,7 +264,7 @@ def _ray() -> Any:
         import ray
         import ray.data
     except ImportError:
-        raise DippError("engine", "ray is not installed", 'in a checkout of dipp, pip install ".[ray]"') from None
+        raise DippError("engine", "ray needs the package ray", installing("ray")) from None
     return ray
 
 

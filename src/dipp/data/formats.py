@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from dipp.data import listing, saved, sources, tables
+from dipp.data import cifar_source, hub, listing, saved, tables, tars
 from dipp.data.sources import Columns, Source
 
 Recognise = Callable[[str, Columns, Path], Source | None]
 """A function that opens the source at a path or hub id, with a folder for its listing. It returns None for another
 format."""
 
-FORMATS: tuple[Recognise, ...] = (
+RECOGNISERS: tuple[Recognise, ...] = (
     saved.saved_folder,
-    sources.cifar_folder,
+    cifar_source.cifar_folder,
     tables.parquet_files,
-    listing.tar_files,
+    tars.tar_files,
     listing.picture_folder,
-    tables.hub_dataset,
+    hub.hub_dataset,
 )
 """The functions of all formats. Those that would accept any folder or any name come last."""

@@ -1,4 +1,4 @@
-"""Sources of many small files: a folder of images, and tar shards as WebDataset makes them.
+"""Sources of many small files: a folder of images, or members of tar files (`tars`).
 
 The files are listed once, in an Arrow file with the schema `SCHEMA` that every worker maps, so that the memory of a run
 does not grow with the number of pictures. Listing reads only names, sizes, times and labels, and no picture. The
@@ -13,8 +13,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import posixpath
-import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,8 +21,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from dipp.data import rows
-from dipp.data.repeats import Identity, Register, identity, refuse_twice
-from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Label, Labels, Record, Source, files_of
+from dipp.data.repeats import Identity, Register, identity
+from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Label, Labels, Source, SourcePicture
 from dipp.data.states import State, machine, same, state_of
 from dipp.errors import DippError
 
@@ -44,14 +42,10 @@ IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".pnm", ".bmp
 """Suffixes of pictures in a tar shard, whose samples have other members as well."""
 MODIFIED = State._fields.index("modified")
 """Index of the time of modification in a state."""
-LINK = "a link to another picture of the source"
+LINK = "is a link to another picture of the source"
 """Problem of a link to another listed file."""
-AGAIN = "listed before: another name of its file, or a second member of its name"
+AGAIN = "was listed before: it is another name of a file, or a second member of the same name"
 """Problem of a repetition."""
-LABEL_SUFFIX = ".cls"
-"""Suffix of the member of a sample that holds its label."""
-MAX_LABEL_BYTES = 32
-"""Largest size of the member of a label."""
 
 
 class Entry(NamedTuple):
@@ -73,7 +67,7 @@ class Entry(NamedTuple):
     """Why the picture cannot be used; empty if it can."""
 
 
-Listed = tuple[Entry, Identity | None]
+ListedPicture = tuple[Entry, Identity | None]
 """A row, and what its picture is known by; None if it has a problem already."""
 
 
@@ -93,7 +87,7 @@ class Files(Source):
     def __len__(self) -> int:
         return self.count
 
-    def read(self, start: int, stop: int) -> Iterator[Record]:
+    def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
         """Yield the files. A file that is gone or forbidden becomes a problem of its record; other faults raise."""
         for position, entry in enumerate(self.entries(start, stop), start):
             problem = entry.problem or _problem_of(entry.size)
@@ -103,11 +97,11 @@ class Files(Source):
                     content = self._content(entry)
                     problem = CHANGED if content is None else ""
                 except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-                    problem = f"the file cannot be opened ({error.strerror})"
+                    problem = f"cannot be opened ({error.strerror})"
                 except OSError as error:
                     problem = f"has a file {_text(entry.name)} that cannot be read ({error.strerror})"
                     raise DippError("src", problem) from None
-            yield Record(position, content, entry.label, problem)
+            yield SourcePicture(position, content, entry.label, problem)
 
     def _content(self, entry: Entry) -> bytes | None:
         """Return the bytes of a picture; None if its file is not in the listed state before and after reading."""
@@ -164,7 +158,7 @@ def open_folder(root: Path, scratch: Path) -> Files:
     labels = Labels(names=tuple(map(_text, map(os.fsencode, classes)))) if classes else None
     folders = [(root, None), *((root / name, number) for number, name in enumerate(classes))]
     _refuse_folders_twice(root, classes)
-    return _list(_folder_entries(root, folders), scratch, labels, "a picture")
+    return listing_of(_folder_entries(root, folders), scratch, labels, "a picture")
 
 
 def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
@@ -175,7 +169,7 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
             raise DippError("src", f"has the same pictures in {name} and {other}, and would release them twice")
 
 
-def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[Listed]:
+def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[ListedPicture]:
     """Yield the files of (folder, label) pairs: of the folder alone if the label is None, otherwise also below it."""
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
@@ -188,7 +182,7 @@ def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> I
                 problem = LINK if _links_to_listed(path, root) else ""
                 known = None if problem else identity(facts)  # the target of a link is released, not the link
             except OSError as error:
-                problem = f"no file ({error.strerror})"
+                problem = f"is not a file that can be found ({error.strerror})"
             yield Entry(os.fsencode(path), os.fsencode(name), 0, size, state, label, problem), known
 
 
@@ -230,99 +224,17 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
             yield from _walk(folder / name, deep)
 
 
-def open_tars(paths: list[Path], scratch: Path) -> Files:
-    """List tar shards: every image member is a picture, and the number in its sample's .cls member is its label.
-
-    Args:
-        paths: The tar files.
-        scratch: Folder for the listing.
-
-    Raises:
-        DippError: A tar is compressed or damaged, is given twice, or no tar has an image member.
-    """
-    refuse_twice(paths)
-    source = _list((entry for path in paths for entry in _tar_entries(path)), scratch, Labels(), "an image member")
-    labelled = any(entry.label is not None for entry in source.entries(0, len(source)))
-    return source if labelled else replace(source, labels=None)
-
-
-def picture_folder(place: str, columns: Columns, scratch: Path) -> Files | None:
+def picture_folder(path: str, columns: Columns, scratch: Path) -> Files | None:
     """Open a folder of pictures. Every folder passes for one, so this format is tried after the others."""
-    if not Path(place).is_dir():
+    if not Path(path).is_dir():
         return None
-    columns.refuse_split(place)
-    columns.refuse_columns(place)
-    return open_folder(Path(place).resolve(), scratch)
+    columns.refuse_split(path)
+    columns.refuse_columns(path)
+    return open_folder(Path(path).resolve(), scratch)
 
 
-def tar_files(place: str, columns: Columns, scratch: Path) -> Files | None:
-    """Open a tar shard, or a folder of them."""
-    paths = files_of(place, ".tar")
-    if not paths:
-        return None
-    columns.refuse_split(place)
-    columns.refuse_columns(place)
-    return open_tars(paths, scratch)
-
-
-def _tar_entries(path: Path) -> Iterator[Listed]:
-    """Yield the pictures of one tar.
-
-    Members of a sample follow each other, and share their names up to the first dot.
-    """
-    state = state_of(path.stat())
-    sample: tuple[str, str] | None = None
-    waiting: list[tuple[Entry, Identity]] = []
-    label: int | None = None
-    try:
-        with tarfile.open(path, "r:") as tar:
-            for member in tar:
-                tar.members = []  # type: ignore[attr-defined] # otherwise tarfile keeps every member
-                stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
-                key = (member.name.rpartition("/")[0], stem)
-                if key != sample:
-                    yield from ((entry._replace(label=label), known) for entry, known in waiting)
-                    sample, waiting, label = key, [], None
-                if dot + suffix == LABEL_SUFFIX and member.isreg():
-                    stream = tar.extractfile(member) if member.size <= MAX_LABEL_BYTES else None
-                    label = _whole_number(stream.read() if stream else b"")
-                elif Path(member.name).suffix.lower() in IMAGE_SUFFIXES:
-                    problem = "" if member.isreg() and not member.issparse() else "no plain file in the tar"
-                    name = os.fsencode(f"{path.name}: {member.name}")
-                    file = os.fsencode(path)
-                    entry = Entry(file, name, member.offset_data, member.size, state, None, problem)
-                    waiting.append((entry, _member(path, member.name)))
-            yield from ((entry._replace(label=label), known) for entry, known in waiting)
-    except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
-        raise DippError(
-            "src", f"has a file {path.name} that is no whole, uncompressed tar ({error})", "unpack it, or fetch again"
-        ) from None
-
-
-def _member_parts(entry: Entry) -> tuple[str, str]:
-    """Return the name of a tar without its ending, and the name of the member."""
-    tar = Path(os.fsdecode(entry.path))
-    return tar.stem, _text(entry.name).removeprefix(f"{tar.name}: ").lstrip("/")
-
-
-def _member(path: Path, name: str) -> Identity:
-    """Return the identity of a member of a tar: a digest of its name, which should occur once in the tar."""
-    whole = os.fsencode(path) + b"\0" + os.fsencode(posixpath.normpath(name).lstrip("/"))
-    digest = hashlib.blake2b(whole, digest_size=15).digest()
-    return int.from_bytes(digest[:7], "little"), int.from_bytes(digest[7:], "little")
-
-
-def _whole_number(text: bytes) -> int | None:
-    """Return the label in a .cls member; None if it is no whole number of 64 bits."""
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if abs(value) < 1 << 63 else None
-
-
-def _list(listed: Iterable[Listed], scratch: Path, labels: Labels | None, what: str) -> Files:
-    """Write the listing into a folder and return the source.
+def listing_of(listed: Iterable[ListedPicture], scratch: Path, labels: Labels | None, what: str) -> Files:
+    """Write the rows of a listing into a folder, and return the source.
 
     Args:
         listed: Rows, each with the identity of its picture.
@@ -364,10 +276,16 @@ def _write(entries: Iterable[Entry], scratch: Path) -> Path:
 def _problem_of(size: int) -> str:
     """Return why a file of `size` bytes is not read; empty if it is read."""
     if not size:
-        return "0 bytes"
-    return f"more than {MAX_FILE_BYTES >> 20} MiB" if size > MAX_FILE_BYTES else ""
+        return "is empty (0 bytes)"
+    return f"is larger than {MAX_FILE_BYTES >> 20} MiB" if size > MAX_FILE_BYTES else ""
 
 
 def _text(name: bytes) -> str:
     """Return a file name as text, with invalid bytes escaped."""
     return name.decode(errors="backslashreplace")
+
+
+def _member_parts(entry: Entry) -> tuple[str, str]:
+    """Return the name of a tar without its ending, and the name of the member."""
+    tar = Path(os.fsdecode(entry.path))
+    return tar.stem, _text(entry.name).removeprefix(f"{tar.name}: ").lstrip("/")

@@ -34,12 +34,12 @@ from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.data.cache import Cache, Key, Memory
+from dipp.data.folder import read_manifest, shard_entries
 from dipp.data.parts import ArchivePart, Part, ShardPart
 from dipp.data.sources import Label
-from dipp.data.store import read_manifest, shard_entries
 from dipp.errors import DippError
 from dipp.format import archive as archives
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.models.bars import shown
 from dipp.models.denoiser import torch_device
@@ -131,14 +131,14 @@ class Pictures(Dataset[Item]):
 
     def __init__(
         self,
-        place: Path,
+        path: Path,
         model: str,
         device: str,
         decoding: Decoding,
         cache: Path | None,
         transform: Callable[[torch.Tensor], Any] | None,
     ) -> None:
-        self._place, self._model, self._device, self._decoding = place, model, device, decoding
+        self._place, self._model, self._device, self._decoding = path, model, device, decoding
         self._cache_folder, self._transform = cache, transform
         self._affordable: set[Part] = set()
         self._decoder: Decoder | None = None
@@ -149,20 +149,20 @@ class Pictures(Dataset[Item]):
         """Whether items have labels; −1, or the empty text, stands for a missing label."""
         self.classes: tuple[str, ...] = ()
         """Names of the classes; empty if the source had none."""
-        if place.is_dir():
-            stated = read_manifest(place)
+        if path.is_dir():
+            stated = read_manifest(path)
             try:
                 self.labelled = stated["labels"] is not None
                 self.classes = tuple(map(str, stated["labels"]["names"])) if self.labelled else ()
-                self._parts = [ShardPart(place / name, entry, self.classes) for name, entry in shard_entries(stated)]
+                self._parts = [ShardPart(path / name, entry, self.classes) for name, entry in shard_entries(stated)]
                 if not all(type(part.images) is int and 0 <= part.images < 1 << 40 for part in self._parts):
                     raise TypeError
             except (KeyError, TypeError, ValueError) as error:
                 if isinstance(error, DippError):
-                    raise error.within(place) from None
-                raise DippError(str(place), "has a damaged manifest", "get it again") from None
+                    raise error.within(path) from None
+                raise DippError(str(path), "has a damaged manifest", "get it again") from None
         else:
-            self._parts = [ArchivePart(archives.open(place))]
+            self._parts = [ArchivePart(archives.open(path))]
         self._starts = [0, *itertools.accumulate(part.images for part in self._parts)]
 
     def __len__(self) -> int:
@@ -333,7 +333,7 @@ class Pictures(Dataset[Item]):
         release = tuple(part.digest for part in self._parts)
         key = Key(
             release,
-            self._find(0)[0].release.model,
+            self._find(0)[0].parameters.model,
             dataclasses.astuple(dataclasses.replace(self._decoding, max_work=None)),
         )
         return Cache(self._cache_folder, key.digest())
@@ -342,21 +342,21 @@ class Pictures(Dataset[Item]):
         """Decode pictures of one geometry, each given by its part and row."""
         rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
         self._check_process()
-        release = places[0][0].release
-        decoder = self._decoder_for(release)
+        parameters = places[0][0].parameters
+        decoder = self._decoder_for(parameters)
         for part, _ in places:
             self._require_affordable(part, decoder)
-        if any(part.release.seed != release.seed for part, _ in places):
+        if any(part.parameters.seed != parameters.seed for part, _ in places):
             raise DippError("shards", "belong to several releases", "get them again")
         numbers = [part.number(row) for part, row in places]
         grey = np.array([part.grey(row) for part, row in places], bool)
-        return decoder.end(release, geometry, rows, numbers, grey, self._decoding).pictures(self._decoding)
+        return decoder.end(parameters, geometry, rows, numbers, grey, self._decoding).pictures(self._decoding)
 
     def _require_affordable(self, part: Part, decoder: Decoder) -> None:
         """Raise if decoding a part costs more than the size of its file justifies. Each part is checked once."""
         if part not in self._affordable:
             sizes = [(1, part.geometry(row).pixels) for row in range(part.images)]
-            calls = decoder.calls(part.release.plan, self._decoding)
+            calls = decoder.calls(part.parameters.plan, self._decoding)
             work.require_affordable(sizes, calls, part.size, self._decoding.max_work)
             self._affordable.add(part)
 
@@ -380,13 +380,13 @@ class Pictures(Dataset[Item]):
         if self._cache_folder is None and worker is not None and worker.id == 0:
             LOGGER.warning(WORKERS)
 
-    def _decoder_for(self, release: Release) -> Decoder:
+    def _decoder_for(self, parameters: PublicParameters) -> Decoder:
         """Return the decoder of a release, with its denoiser loaded."""
         if self._decoder is None:
             denoiser = models.load(self._model, self._device)
-            denoiser.require_identity(release.model)
-            self._decoder, self._plan = Decoder(denoiser.prompted(release.prompt)), release.plan
-        if (self._plan, self._decoder.denoiser.identity) != (release.plan, release.model):
+            denoiser.require_identity(parameters.model)
+            self._decoder, self._plan = Decoder(denoiser.prompted(parameters.prompt)), parameters.plan
+        if (self._plan, self._decoder.denoiser.identity) != (parameters.plan, parameters.model):
             raise DippError("shards", "belong to several releases", "get them again")
         return self._decoder
 

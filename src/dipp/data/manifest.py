@@ -10,14 +10,15 @@ from dipp import __version__
 from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import subjects
 from dipp.data.contents import Contents
+from dipp.data.folder import FORMAT, read_manifest, remains, sha256, shard_entries
 from dipp.data.shards import Shard
 from dipp.data.sources import Labels
-from dipp.data.store import FORMAT, Store, read_manifest, remains, sha256, shard_entries
+from dipp.data.store import Store
 from dipp.data.subjects import BySubject
 from dipp.errors import FILE, DippError
 from dipp.format.archive import Archive, whole_facts
 from dipp.format.bytes import Integers
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.privacy.certificate import WORDS
 
 ENTRY = ("name", "bytes", "sha256", "images", "first", "positions")
@@ -66,7 +67,7 @@ def manifest(
         "version": 1,
         "dipp": __version__,
         **shown.archive().facts(),
-        "whole": whole_facts(shown.certificate, (shown.release.geometry(*largest) for largest in sizes)),
+        "whole": whole_facts(shown.certificate, (shown.parameters.geometry(*largest) for largest in sizes)),
         **rates,
         "images": sum(shard.images for shard in shards),
         "grey": grey,
@@ -74,7 +75,7 @@ def manifest(
         "pixels": pixels,
         "subjects": None
         if grouped is None
-        else grouped.facts(shown.certificate, subjects.sizes_of(store, shown.release.geometry)),
+        else grouped.facts(shown.certificate, subjects.sizes_of(store, shown.parameters.geometry)),
         "labels": None if labels is None else {"names": list(labels.names)},
         "not_hidden": not_hidden(labels is not None, grey > 0),
         "skipped": [skipped._asdict() for shard in shards for skipped in shard.skipped],
@@ -110,15 +111,15 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
         if [name for name, _ in entries] != [path.name for path in store.shards()]:
             raise DippError(FILE, "has other shards than its manifest")
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
-        release: Release | None = None
+        parameters: PublicParameters | None = None
         contents: list[Contents] = []
         for name, entry in entries:
             path = folder / name
             if sha256(path) != entry["sha256"]:
                 raise DippError(name, "has a wrong checksum", "get it again")
             shard = Shard.read(path)
-            release = release or shard.release
-            if shard.release != release:
+            parameters = parameters or shard.parameters
+            if shard.parameters != parameters:
                 raise DippError(name, "belongs to another release")
             if shard.first != position:
                 raise DippError(name, f"must start at position {position}, got {shard.first}")
@@ -134,8 +135,8 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
     except DippError as error:
         raise error.within(folder) from None
     left_out = {"dipp", "not_hidden", "subjects"}
-    expected, found = (_without_words(facts) for facts in (computed, stated))
-    wrong = [key for key, value in expected.items() if key not in left_out and found.get(key) != value]
+    expected, actual = (_without_words(facts) for facts in (computed, stated))
+    wrong = [key for key, value in expected.items() if key not in left_out and actual.get(key) != value]
     if wrong or position != computed["positions"]:
         fields = ", ".join(wrong) or "positions"
         raise DippError(str(folder), f"states {fields} in its manifest that do not follow from its shards")
@@ -167,10 +168,10 @@ def archive(store: Store) -> Archive:
     rows: list[Integers] = []
     grey: list[bool] = []
     for shard in map(Shard.read, store.shards()):
-        release = shard.release
+        parameters = shard.parameters
         if shard.ids.tolist() != list(range(len(rows), len(rows) + len(shard))):
             raise DippError("dst", "has gaps in the numbers of its images", "run the command again with --overwrite")
         geometries += shard.geometries()
         rows.extend(shard.all_rows())
         grey += shard.greys()
-    return Archive.build(release, geometries, rows, grey=grey)
+    return Archive.build(parameters, geometries, rows, grey=grey)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from dipp.core.geometry import Geometry
+from dipp.data.folder import sha256
 from dipp.data.shards import Shard
 from dipp.data.sources import Label
-from dipp.data.store import sha256
 from dipp.errors import DippError
 from dipp.format.archive import Archive
 from dipp.format.bytes import Integers
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.privacy.certificate import Certificate
 
 
@@ -34,7 +34,7 @@ class Part(ABC):
 
     @property
     @abstractmethod
-    def release(self) -> Release:
+    def parameters(self) -> PublicParameters:
         """Public parameters of the encoding."""
 
     @property
@@ -102,9 +102,9 @@ class ShardPart(Part):
         return "" if self._shard.labels.type == "string" else -1
 
     @property
-    def release(self) -> Release:
+    def parameters(self) -> PublicParameters:
         """The public parameters that the shard states."""
-        return self._shard.release
+        return self._shard.parameters
 
     @property
     def certificate(self) -> Certificate | None:
@@ -150,14 +150,14 @@ class ArchivePart(Part):
         return hashlib.sha256(self.archive.to_bytes()).hexdigest()
 
     @property
-    def release(self) -> Release:
+    def parameters(self) -> PublicParameters:
         """The public parameters that the file states."""
-        return self.archive.release
+        return self.archive.parameters
 
     @property
     def certificate(self) -> Certificate | None:
         """The certificate that is computed from the file."""
-        return self.archive.certificate if self.release.plan.coding.certified else None
+        return self.archive.certificate if self.parameters.plan.coding.certified else None
 
     @property
     def size(self) -> int:

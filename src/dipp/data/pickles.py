@@ -3,8 +3,8 @@
 A pickle is a program for a stack machine. The module `pickle` runs it, and even a pickle that may only make arrays can
 give NumPy a dtype with flags of its own: bytes of the file are then taken for pointers. This module follows the program
 with a machine that knows only the instructions for plain values. A class or function in the file stays a name (`Name`),
-and what the file would build from it stays a record (`Record`). `np.frombuffer` makes an array of such a record, after
-its dtype, shape and length were checked.
+and what the file would build from it stays a record (`PickledObject`). `np.frombuffer` makes an array of such a record,
+after its dtype, shape and length were checked.
 
 Memory is a small multiple of the file's size: each instruction takes a byte of the file and makes at most one value.
 """
@@ -40,7 +40,7 @@ class Name:
 
 
 @dataclass(eq=False)
-class Record:
+class PickledObject:
     """An object that a file would build: the name of its maker, the arguments, and the state that it is given."""
 
     maker: Name
@@ -64,7 +64,7 @@ def load(path: Path) -> Any:
         path: The file.
 
     Returns:
-        Plain Python values and `Record`s. A text of Python 2 is bytes. `array` makes an array of a record.
+        Plain Python values and `PickledObject`s. A text of Python 2 is bytes. `array` makes an array of a record.
 
     Raises:
         ValueError: The file is damaged, too large, or holds anything but plain values and arrays.
@@ -84,7 +84,7 @@ def array(value: Any) -> NDArray[Any]:
     Raises:
         ValueError: The value is not a whole array of a type in `TYPES`.
     """
-    if not isinstance(value, Record):
+    if not isinstance(value, PickledObject):
         raise ValueError
     if value.maker in FROM_BUFFER:
         content, dtype, shape, order = _parts(value.arguments, 4)
@@ -106,7 +106,7 @@ def _element_type(value: Any) -> np.dtype[Any]:
     Raises:
         ValueError: It is not a plain little-endian type of `TYPES`.
     """
-    if not isinstance(value, Record) or value.maker != DTYPE or not value.arguments:
+    if not isinstance(value, PickledObject) or value.maker != DTYPE or not value.arguments:
         raise ValueError
     _, order, subarray, names, fields, _, _, flags = _parts(value.state, 8)
     code = _text(value.arguments[0])
@@ -186,7 +186,7 @@ class _Machine:
             stack.append(_built(*self._taken(2)))
         elif name == "BUILD":
             (state,) = self._taken(1)
-            _require(stack[-1], Record).state = state
+            _require(stack[-1], PickledObject).state = state
         elif name not in ("PROTO", "FRAME"):
             raise ValueError
 
@@ -244,4 +244,4 @@ def _built(maker: Any, arguments: Any) -> Any:
         if _text(coding) not in ("latin1", "latin-1"):
             raise ValueError
         return _require(text, str).encode("latin-1")
-    return Record(maker, arguments)
+    return PickledObject(maker, arguments)

@@ -40,7 +40,7 @@ from dipp.data.run import Run
 from dipp.data.sources import Source, open_source
 from dipp.data.store import RELEASED_TWICE, RUN_FILE, Store
 from dipp.data.subjects import BySubject
-from dipp.data.survey import FILE, Sight, Survey
+from dipp.data.survey import FILE, Survey, SurveyEntry
 from dipp.data.worker import Job, SeenPicture
 from dipp.errors import DippError, MiscomputedError
 from dipp.format import archive as archives
@@ -60,24 +60,7 @@ def privatize(
     choices: Choices,
     conduct: Conduct = DEFAULT,
 ) -> Summary:
-    """Release every picture of a source once.
-
-    Args:
-        source: Path or hub id of the source.
-        destination: A folder of shards or, if its name ends in .dipp, one archive.
-        codec: The codec, with a plan within the budget.
-        model: Folder or hub id from which other processes load the codec's denoiser.
-        engine: The engine that runs the workers.
-        choices: Options that must be the same when the run is resumed.
-        conduct: Options that a resumed run may change.
-
-    Returns:
-        Facts about the release, and which pictures were skipped.
-
-    Raises:
-        DippError: The source cannot be read, the destination cannot be written or holds another run, a limit of the
-            odometer would be exceeded, or a picture has changed since the run began.
-    """
+    """Encode and release every picture of a source once: `carry_out` with the purpose `encoding`."""
     return carry_out(source, destination, encoding(codec, model, choices), engine, choices, conduct)
 
 
@@ -111,7 +94,8 @@ def carry_out(
         Facts about the release, and which pictures were skipped.
 
     Raises:
-        DippError: As for `privatize`.
+        DippError: The source cannot be read, the destination cannot be written or holds another run, a limit of the
+            odometer would be exceeded, or a picture has changed since the run began.
     """
     single = destination.suffix == ".dipp"
     folder = destination.with_name(f".{destination.name}.work") if single else destination
@@ -164,7 +148,7 @@ class _Call:
         if Path(source).is_dir() and destination.is_relative_to(Path(source).resolve()):
             raise DippError("dst", f"must be outside of the source, got {destination}", "choose another folder")
         if not Path(source).exists() and not HUB_ID.fullmatch(source):
-            raise DippError("src", f"must be a file, a folder or a hub id, got {source}")
+            raise DippError("src", f"must be a file or folder that exists, or a hub id (owner/name), got {source}")
         if self.single and destination.is_dir():
             raise DippError("dst", f"must not be a folder if its name ends in .dipp, got {destination}")
         if self.single and self.choices.subject is not None:
@@ -268,13 +252,13 @@ class _Call:
             return DippError(
                 "dst",
                 f"has an unfinished run whose source has changed since, at {folder}",
-                "restore the source, finish without the changed pictures by --skip-changed, or start anew with "
+                "restore the source, finish without the changed pictures by --skip-changed, or start again with "
                 f"--overwrite ({cost})",
             )
         return DippError(
             "dst",
             f"has an unfinished run with another {' and '.join(different)}, at {folder}",
-            f"go on with the same choices, or start anew with --overwrite ({cost})",
+            f"go on with the same choices, or start again with --overwrite ({cost})",
         )
 
     def _survey(self, job: Job) -> Job:
@@ -288,7 +272,7 @@ class _Call:
             try:
                 with job.survey.writing() as add:
                     for picture in worker.survey(decode):
-                        add(Sight(picture.digest, picture.problem))
+                        add(SurveyEntry(picture.digest, picture.problem))
                         yield picture
             except DippError:  # nothing was charged yet, so a repaired source may begin a new run
                 self.store.abandon()

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dipp import __version__
-from dipp.data.contents import Contents, Skipped
+from dipp.data.contents import Contents, SkippedPosition
+from dipp.data.folder import PICTURES, REDACTED, manifest_of, remains, sha256, shard_entries
 from dipp.data.sources import Label, Labels
-from dipp.data.store import PICTURES, REDACTED, Store, manifest_of, remains, sha256, shard_entries
+from dipp.data.store import Store
 from dipp.errors import FILE, DippError
 from dipp.redaction import record as records
 from dipp.redaction.record import SUFFIX, Record
@@ -36,7 +37,7 @@ LABELS = "; labels"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedPicture:
     """A published picture, as a list states it."""
 
     position: int
@@ -67,7 +68,7 @@ class Listed:
     """What the certificate of the picture assumes, in words."""
 
     @classmethod
-    def of(cls, position: int, name: str, label: Label, content: bytes, text: bytes) -> Listed:
+    def of(cls, position: int, name: str, label: Label, content: bytes, text: bytes) -> ListedPicture:
         """Return what a list states of a picture and its record.
 
         Args:
@@ -105,8 +106,8 @@ class Listing:
     """First position of the source that the list covers."""
     positions: int
     """Number of positions that the list covers."""
-    pictures: tuple[Listed, ...]
-    skipped: tuple[Skipped, ...] = field(default=())
+    pictures: tuple[ListedPicture, ...]
+    skipped: tuple[SkippedPosition, ...] = field(default=())
     """Covered positions that have no picture."""
 
     def to_json(self) -> str:
@@ -136,10 +137,10 @@ class Listing:
             if (facts["format"], facts["version"]) != (FORMAT, VERSION):
                 raise DippError(path.name, f"must be a list of version {VERSION}", "upgrade dipp")
             pictures = tuple(
-                Listed(**{**entry, "size": tuple(entry["size"]), "assumptions": tuple(entry["assumptions"])})
+                ListedPicture(**{**entry, "size": tuple(entry["size"]), "assumptions": tuple(entry["assumptions"])})
                 for entry in facts["pictures"]
             )
-            skipped = tuple(Skipped(**entry) for entry in facts["skipped"])
+            skipped = tuple(SkippedPosition(**entry) for entry in facts["skipped"])
             return cls(int(facts["first"]), int(facts["positions"]), pictures, skipped)
         except OSError as error:
             raise DippError(path.name, f"cannot be read ({error.strerror})") from None
@@ -195,7 +196,7 @@ def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
     }
 
 
-def certificate(pictures: Sequence[Listed]) -> dict[str, Any]:
+def certificate(pictures: Sequence[ListedPicture]) -> dict[str, Any]:
     """Return the certificate of all regions of a release, which follows from that of each picture.
 
     *Claim.* The release has ε = 0 for each unit, and for all regions together.
@@ -238,9 +239,9 @@ def verify(folder: Path, device: str = "auto") -> dict[str, Any]:
         if [name for name, _ in entries] != [path.name for path in store.shards()]:
             raise DippError(FILE, "has other shards than its manifest")
         names = set(_checked(folder, (folder / name for name, _ in entries), device))
-        found = {path.relative_to(folder / PICTURES).as_posix() for path in _files(folder / PICTURES)}
-        if found != names:
-            raise DippError(min(found ^ names), "is in the folder without being listed")
+        published = {path.relative_to(folder / PICTURES).as_posix() for path in _files(folder / PICTURES)}
+        if published != names:
+            raise DippError(min(published ^ names), "is in the folder without being listed")
         labels = None if stated["labels"] is None else Labels(names=tuple(stated["labels"]["names"]))
         computed = manifest(store, labels)
     except (KeyError, TypeError, AttributeError):
@@ -263,7 +264,7 @@ def _checked(folder: Path, lists: Iterable[Path], device: str) -> Iterator[str]:
     position = 0
     for path in lists:
         listing = Listing.read(path)
-        entries: tuple[Listed | Skipped, ...] = (*listing.pictures, *listing.skipped)
+        entries: tuple[ListedPicture | SkippedPosition, ...] = (*listing.pictures, *listing.skipped)
         taken = sorted(entry.position for entry in entries)
         if listing.first != position or taken != list(range(position, position + listing.positions)):
             raise DippError(path.name, "has positions that do not follow those before")
@@ -276,7 +277,7 @@ def _checked(folder: Path, lists: Iterable[Path], device: str) -> Iterator[str]:
                 content, text = file.read_bytes(), records.beside(file).read_bytes()
             except OSError as error:
                 raise DippError(listed.name, f"or its record cannot be read ({error.strerror})") from None
-            if Listed.of(listed.position, listed.name, listed.label, content, text) != listed:
+            if ListedPicture.of(listed.position, listed.name, listed.label, content, text) != listed:
                 raise DippError(listed.name, "or its record is not what its list says")
             records.check(file, Record.read(records.beside(file)), device)
             yield from (listed.name, listed.name + SUFFIX)

@@ -27,28 +27,29 @@ import pyarrow as pa
 
 from dipp.core.words import counted
 from dipp.data import redacted, rows
-from dipp.data.contents import Contents, Skipped
+from dipp.data.contents import Contents, SkippedPosition
 from dipp.data.listing import Files
 from dipp.data.purpose import Purpose
-from dipp.data.redacted import Listed, Listing
+from dipp.data.redacted import ListedPicture, Listing
 from dipp.data.sources import Content, Source
 from dipp.data.worker import Job, Progress, SeenPicture, Task, Worker, quiet
 from dipp.errors import DippError
 from dipp.odometer import Charge, Meter
 from dipp.redaction import charging, formats, paint, tracks
 from dipp.redaction.formats import column, own
+from dipp.redaction.output import ENDINGS, named
 from dipp.redaction.record import SUFFIX
-from dipp.redaction.redact import ENDINGS, Opened, Redactor, left_visible, named
-from dipp.redaction.regions import Declared
+from dipp.redaction.redact import OpenedPicture, Redactor, left_visible
+from dipp.redaction.regions import DeclaredRegions
 
 LOGGER = logging.getLogger("dipp.odometer")
 SCHEMA = pa.schema({"regions": pa.string()})
 """Columns of the file with the regions of each position."""
-NO_FILE = "it is not a file"
+NO_FILE = "is not a file"
 """Problem of a picture that is not a file, or has no name."""
-OUTSIDE = "its name leads out of the folder"
+OUTSIDE = "has a name that leads out of the folder"
 """Problem of a picture whose path leads out of the folder of pictures."""
-SAME_NAME = "another picture is released under its name"
+SAME_NAME = "has the name of another picture of the release"
 """Problem of a picture whose name is taken by an earlier one."""
 
 
@@ -67,18 +68,18 @@ class RedactTask(Task):
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedPicture:
     """A picture that can be released, with the regions to hide."""
 
     name: str
     """Path below the folder of pictures."""
     content: bytes
     """Bytes of the source's file."""
-    opened: Opened
+    opened: OpenedPicture
     """The decoded picture with its regions."""
 
 
-class RedactWorker(Worker[Prepared]):
+class RedactWorker(Worker[PreparedPicture]):
     """A worker that redacts pictures.
 
     Args:
@@ -93,7 +94,7 @@ class RedactWorker(Worker[Prepared]):
         super().__init__(job, progress)
         self.task = task
 
-    def survey(self, decode: bool) -> Iterator[SeenPicture[Prepared]]:
+    def survey(self, decode: bool) -> Iterator[SeenPicture[PreparedPicture]]:
         """Yield every picture. If several would be released under the same name, all but the first are bad."""
         names: set[bytes] = set()
         for seen in super().survey(decode):
@@ -107,7 +108,7 @@ class RedactWorker(Worker[Prepared]):
                 names.add(key)
             yield seen
 
-    def decoded(self, position: int, content: Content) -> tuple[Prepared | None, str]:
+    def decoded(self, position: int, content: Content) -> tuple[PreparedPicture | None, str]:
         """Return a picture with the regions to hide, or None and the problem with it."""
         name = self.job.source.file(position)
         if name is None or not isinstance(content, bytes):
@@ -124,19 +125,19 @@ class RedactWorker(Worker[Prepared]):
             opened = redactor.opened("it", content, chosen)
         except DippError as error:
             return None, str(error.without("it").without(chosen.source))
-        return Prepared(named(name, opened.source.kind), content, opened), ""
+        return PreparedPicture(named(name, opened.source.kind), content, opened), ""
 
     def release(self, shard: int) -> Contents:
         """Redact and publish the pictures of a shard, then their list, unless the list is published already."""
         job = self.job
         if not job.store.published(shard):
-            pictures: list[Listed] = []
-            skipped: list[Skipped] = []
+            pictures: list[ListedPicture] = []
+            skipped: list[SkippedPosition] = []
             for seen in self.pictures(shard):
                 position = seen.record.position
                 if seen.picture is None:
                     self.require_lenient(position, seen.problem)
-                    skipped.append(Skipped(position, seen.problem))
+                    skipped.append(SkippedPosition(position, seen.problem))
                     continue
                 pictures.append(self._publish(position, seen.picture, seen.record.label if job.labelled else None))
                 self.progress(1)
@@ -147,18 +148,18 @@ class RedactWorker(Worker[Prepared]):
             job.store.publish(job.token, shard, lambda file: file.write(text))
         return Listing.read(job.store.shard(shard)).contents(job.store.shard(shard))
 
-    def _publish(self, position: int, picture: Prepared, label: int | str | None) -> Listed:
+    def _publish(self, position: int, picture: PreparedPicture, label: int | str | None) -> ListedPicture:
         """Redact and publish one picture and its record; return what the list states of it."""
         store, token, name = self.job.store, self.job.token, picture.name
         redacted_picture = self.task.redactor.filled(PurePosixPath(name).name, picture.opened)
         content = store.publish_picture(token, name, redacted_picture.content)
         text = redacted_picture.record.about(content).to_json().encode()
         text = store.publish_picture(token, name + SUFFIX, text)
-        return Listed.of(position, name, label, content, text)
+        return ListedPicture.of(position, name, label, content, text)
 
 
 @dataclass(eq=False)
-class Redacting(Purpose):
+class RedactionPurpose(Purpose):
     """The purpose of a run that redacts pictures."""
 
     redactor: Redactor
@@ -198,7 +199,7 @@ class Redacting(Purpose):
                 digest.update(repr(text).encode())
         return {**self._options(), "regions": os.fspath(path), "digest": digest.hexdigest()}
 
-    def _declared(self, source: Source) -> Iterable[Declared | None]:
+    def _declared(self, source: Source) -> Iterable[DeclaredRegions | None]:
         """Yield the regions of each position; None where nothing is declared."""
         if self.unlabelled and isinstance(source, Files):
             raise DippError(
@@ -216,11 +217,11 @@ class Redacting(Purpose):
             if self.gaps is None or not isinstance(source, Files) or path.suffix.lower() in ENDINGS:
                 pictures.append(path)
                 positions.append(position)
-        found = tracks.declared(formats.load(Path(wanted)), pictures, self.gaps, allow_none=self.redactor.allow_none)
-        by_position = dict(zip(positions, found, strict=True))
+        by_name = tracks.declared(formats.load(Path(wanted)), pictures, self.gaps, allow_none=self.redactor.allow_none)
+        by_position = dict(zip(positions, by_name, strict=True))
         return (by_position.get(position) for position in range(len(source)))
 
-    def _cells(self, source: Source, name: str) -> Iterator[Declared | None]:
+    def _cells(self, source: Source, name: str) -> Iterator[DeclaredRegions | None]:
         """Yield the regions that a column of a table holds for each position."""
         if self.names is not None:
             raise DippError("name-column", f"must not be given with the regions {column.PREFIX}{name}", "leave it out")
@@ -266,7 +267,7 @@ class Redacting(Purpose):
         """Return a worker of this process."""
         return job.worker()
 
-    def charge(self, meter: Meter, seen: SeenPicture[Prepared], name: str) -> Charge:
+    def charge(self, meter: Meter, seen: SeenPicture[PreparedPicture], name: str) -> Charge:
         """Return the row of the odometer for a picture: everything outside of its regions is released unchanged."""
         picture = seen.picture
         assert picture is not None  # noqa: S101 - the caller has looked

@@ -82,7 +82,7 @@ def read(path: Path, start: int, stop: int) -> Iterator[dict[str, Any]]:
         file = pa.memory_map(str(path))
     except OSError:
         raise DippError(
-            "dst", "has lost the records of its run", "another run has ended or overwritten it, so start anew"
+            "dst", "has lost the records of its run", "another run has ended or overwritten it, so start again"
         ) from None
     with file, pa.ipc.open_file(file) as reader:
         for number in range(start // ROWS_PER_BATCH, -(-stop // ROWS_PER_BATCH)):

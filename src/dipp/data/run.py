@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dipp.data.sources import Source, recorded, restored
+from dipp.data.recording import recorded, restored
+from dipp.data.sources import Source
 from dipp.data.store import Store
 
 VERSION = 3

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dipp.data.columns import choose_columns
-from dipp.data.sources import CHANGED, ROWS_PER_READ, Columns, Record, fingerprint
+from dipp.data.hub import huggingface
+from dipp.data.sources import CHANGED, ROWS_PER_READ, Columns, SourcePicture, fingerprint
 from dipp.data.states import State, same, state_at
-from dipp.data.tables import VALUES_PER_READ, Rows, cells_of, huggingface, refuse_named_twice
+from dipp.data.tables import VALUES_PER_READ, Rows, cells_of, refuse_named_twice
 from dipp.errors import DippError
 
 
@@ -56,12 +57,12 @@ class Saved(Rows):
     def __len__(self) -> int:
         return self.count
 
-    def read(self, start: int, stop: int) -> Iterator[Record]:
+    def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
         """Yield rows of the memory-mapped Arrow files, without decoding any picture."""
         now = {path.name: state_at(path) for path in self.folder.glob("*")}
         unchanged = map(functools.partial(same, where=self.machine), self.states, map(now.get, self.files))
         if set(now) != set(self.files) or not all(unchanged):
-            yield from (Record(position, None, None, CHANGED) for position in range(start, stop))
+            yield from (SourcePicture(position, None, None, CHANGED) for position in range(start, stop))
             return
         data = _saved(self.folder, self.states).with_format("arrow")
         for low in range(start, stop, ROWS_PER_READ):
@@ -94,8 +95,8 @@ def _saved(folder: Path, states: tuple[State | None, ...]) -> Any:  # noqa: ARG0
         raise DippError("src", f"cannot be read by datasets at {folder.name} ({type(error).__name__})") from None
 
 
-def saved_folder(place: str, columns: Columns, _: Path) -> Saved | None:
+def saved_folder(path: str, columns: Columns, _: Path) -> Saved | None:
     """Open the folder of a dataset, or of a dictionary of datasets, that `save_to_disk` wrote."""
-    folder = Path(place).resolve()
+    folder = Path(path).resolve()
     known = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
     return Saved.open(folder, columns) if known else None

@@ -21,11 +21,11 @@ import base64
 import functools
 import json
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,15 +33,14 @@ import pyarrow.parquet as pq
 
 from dipp.core.geometry import MAX_PIXELS, Geometry
 from dipp.data import footer
-from dipp.data.contents import Skipped
-from dipp.data.sources import ROWS_PER_READ, Label, Labels
+from dipp.data.contents import SkippedPosition
+from dipp.data.sources import ROWS_PER_READ, Labels
 from dipp.errors import FILE, DippError
 from dipp.format.archive import WORK, Archive
 from dipp.format.bytes import Integers, damaged
-from dipp.format.header import release_from_bytes, release_to_bytes
-from dipp.format.release import Release
+from dipp.format.header import parameters_from_bytes
+from dipp.format.parameters import PublicParameters
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Ledger
 
 VERSION = 1
 METADATA, FEATURES = b"dipp", b"huggingface"
@@ -57,133 +56,20 @@ MAX_CONTAINER = 1 << 12
 """Largest number of row groups, columns and other elements of a list in the footer."""
 
 
-class Image(NamedTuple):
-    """A privatised image, before it is written."""
-
-    number: int
-    """Number in the dataset, which also selects the common randomness."""
-    geometry: Geometry
-    label: Label
-    """Label of the image; None if it has no label."""
-    indices: Integers
-    """Selected indices, in the order of steps and chunks."""
-    grey: bool = False
-    """Whether the source of the image was grey, so that its channels are views of one value."""
-
-
-def claim_of(found: Certificate | None) -> dict[str, float] | None:
+def claim_of(certificate: Certificate | None) -> dict[str, float] | None:
     """Return what a shard states of its certificate: ε and ρ; None without a certificate.
 
     Args:
-        found: The certificate.
+        certificate: The certificate.
     """
-    return None if found is None else {"epsilon": found.epsilon, "rho": found.rho}
-
-
-def write(
-    file: BinaryIO,
-    release: Release,
-    labels: Labels | None,
-    images: Sequence[Image],
-    first: int,
-    positions: int,
-    skipped: Iterable[Skipped],
-    recorded: Ledger | None = None,
-) -> None:
-    """Write a shard, with its images in the order of their numbers.
-
-    Args:
-        file: The open file.
-        release: Public parameters of the encoding.
-        labels: The kind of the released labels; None if no labels are released.
-        images: The images.
-        first: First position of the source that the shard covers.
-        positions: Number of positions that the shard covers.
-        skipped: The covered positions that have no image.
-        recorded: The ledger that the encoder wrote while it worked. If it differs from the ledger of the plan, nothing
-            is written.
-
-    Raises:
-        DippError: The two ledgers differ.
-    """
-    images = sorted(images, key=lambda image: image.number)
-    layout_of = functools.cache(release.layout)
-    payloads: list[bytes] = []
-    for geometry, run in groupby(images, key=lambda image: image.geometry):
-        rows = np.stack([image.indices for image in run])
-        payloads += layout_of(geometry).payloads(rows)
-    smallest = release.plan.unit.smallest({image.geometry for image in images})
-    release.require_recorded(smallest, recorded)
-    facts = {
-        "version": VERSION,
-        "archive": base64.b64encode(release_to_bytes(release)).decode(),
-        "certificate": claim_of(release.certificate(smallest)),
-        "first": first,
-        "positions": positions,
-        "skipped": sorted(skipped),
-    }
-    if grey := [image.number for image in images if image.grey]:
-        facts["grey"] = grey
-    metadata = {METADATA: json.dumps(facts).encode(), FEATURES: _features(labels)}
-    columns = {
-        "payload": payloads,
-        "label": [image.label for image in images],
-        "width": [image.geometry.width for image in images],
-        "height": [image.geometry.height for image in images],
-        "id": [image.number for image in images],
-    }
-    table = pa.Table.from_pydict(columns, schema(labels).with_metadata(metadata))
-    pq.write_table(
-        table,
-        file,
-        compression="none",
-        use_dictionary=["label", "width", "height"],
-        column_encoding={"payload": "DELTA_LENGTH_BYTE_ARRAY", "id": "DELTA_BINARY_PACKED"},
-        write_statistics=False,
-        write_page_checksum=True,
-    )
-
-
-def schema(labels: Labels | None) -> pa.Schema:
-    """Return the columns of a shard.
-
-    Args:
-        labels: The kind of the released labels; None if no labels are released.
-    """
-    kind = pa.string() if labels is not None and labels.text else pa.int64()
-    return pa.schema(
-        [
-            pa.field("payload", pa.binary(), nullable=False),
-            pa.field("label", kind),
-            pa.field("width", pa.int32(), nullable=False),
-            pa.field("height", pa.int32(), nullable=False),
-            pa.field("id", pa.int64(), nullable=False),
-        ]
-    )
-
-
-def _features(labels: Labels | None) -> bytes:
-    """Return the columns and the class names, as JSON in the format of Hugging Face's `datasets`."""
-    values = {"payload": "binary", "label": "int64", "width": "int32", "height": "int32", "id": "int64"}
-    features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in values.items()}
-    if labels is not None and labels.text:
-        features["label"]["dtype"] = "string"
-    elif labels is not None and labels.names:
-        features["label"] = {"names": list(labels.names), "_type": "ClassLabel"}
-    return json.dumps({"info": {"features": features}}).encode()
-
-
-def _names(features: bytes) -> tuple[str, ...]:
-    """Return the class names in the JSON that `_features` writes."""
-    label = json.loads(features).get("info", {}).get("features", {}).get("label", {})
-    return tuple(map(str, label.get("names", ())))
+    return None if certificate is None else {"epsilon": certificate.epsilon, "rho": certificate.rho}
 
 
 @dataclass(frozen=True, eq=False)
 class Shard:
     """A shard that was read and checked, except for its payloads, which are checked when they are unpacked."""
 
-    release: Release
+    parameters: PublicParameters
     """Public parameters that the shard was written with."""
     claim: dict[str, float] | None
     """ε and ρ that the file states, which must equal those of `certificate`; None without a certificate."""
@@ -191,7 +77,7 @@ class Shard:
     """First position of the source that the shard covers."""
     positions: int
     """Number of positions that the shard covers."""
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedPosition, ...]
     """Covered positions that have no image."""
     ids: Integers
     """Numbers of the images in the dataset, ascending."""
@@ -249,11 +135,11 @@ class Shard:
             table[name].to_numpy().astype(np.int64, copy=False) for name in ("id", "width", "height")
         )
         shard = cls(
-            release_from_bytes(base64.b64decode(facts["archive"], validate=True)),
+            parameters_from_bytes(base64.b64decode(facts["archive"], validate=True)),
             facts["certificate"],
             int(facts["first"]),
             int(facts["positions"]),
-            tuple(Skipped(int(position), str(reason)) for position, reason in facts["skipped"]),
+            tuple(SkippedPosition(int(position), str(reason)) for position, reason in facts["skipped"]),
             ids,
             widths,
             heights,
@@ -276,7 +162,7 @@ class Shard:
         if (self.widths < 1).any() or (self.heights < 1).any() or (self.sizes > MAX_PIXELS).any():
             raise damaged("an image has an impossible size")
         # As for an archive, limit the number of sizes times steps, because each costs the arithmetic of a layout.
-        if len(set(self.geometries())) * len(self.release.plan.steps) > max(WORK, 8 * self.size):
+        if len(set(self.geometries())) * len(self.parameters.plan.steps) > max(WORK, 8 * self.size):
             raise damaged("its images do not fit into it")
         if not self.grey <= set(self.ids.tolist()):
             raise damaged("it names grey images that it does not have")
@@ -285,18 +171,18 @@ class Shard:
 
     @functools.cached_property
     def certificate(self) -> Certificate | None:
-        """Certificate of the worst unit, from the release and the smallest image; None if the coding has none."""
-        return self.release.certificate(self.smallest)
+        """Certificate of the worst unit, computed for the smallest image; None if the coding has none."""
+        return self.parameters.certificate(self.smallest)
 
     @functools.cached_property
     def smallest(self) -> Geometry | None:
         """Geometry of the image with the fewest units; None if there is no image."""
-        return self.release.plan.unit.smallest(set(self.geometries()))
+        return self.parameters.plan.unit.smallest(set(self.geometries()))
 
     @functools.cached_property
     def largest(self) -> Geometry | None:
         """Geometry of the image with the most units; None if there is no image."""
-        return self.release.plan.unit.largest(set(self.geometries()))
+        return self.parameters.plan.unit.largest(set(self.geometries()))
 
     def __len__(self) -> int:
         """Number of images."""
@@ -313,7 +199,7 @@ class Shard:
         lengths: dict[Geometry, list[int]] = {}
         for geometry, payload in zip(self.geometries(), self.payloads.to_pylist(), strict=True):
             lengths.setdefault(geometry, []).append(len(payload))
-        return sum(self.release.layout(geometry).payload_bits(sizes) for geometry, sizes in lengths.items())
+        return sum(self.parameters.layout(geometry).payload_bits(sizes) for geometry, sizes in lengths.items())
 
     def geometry(self, image: int) -> Geometry:
         """Return the height, width and channels of an image.
@@ -321,11 +207,11 @@ class Shard:
         Args:
             image: Row of the image in the shard.
         """
-        return self.release.geometry(int(self.heights[image]), int(self.widths[image]))
+        return self.parameters.geometry(int(self.heights[image]), int(self.widths[image]))
 
     def geometries(self) -> list[Geometry]:
         """Return the geometry of each image."""
-        geometry_of = functools.cache(self.release.geometry)
+        geometry_of = functools.cache(self.parameters.geometry)
         return [geometry_of(*size) for size in zip(self.heights.tolist(), self.widths.tolist(), strict=True)]
 
     @property
@@ -344,7 +230,7 @@ class Shard:
             images: Rows of the images in the shard.
         """
         chosen: list[bytes] = [self.payloads[image].as_py() for image in images]
-        return self.release.layout(self.geometry(images[0])).rows(chosen)
+        return self.parameters.layout(self.geometry(images[0])).rows(chosen)
 
     def all_rows(self) -> Iterator[Integers]:
         """Yield the indices of every image, in order: int32, because indices have at most 22 bits."""
@@ -353,7 +239,7 @@ class Shard:
 
     def archive(self) -> Archive:
         """Return the images as an archive, numbered from 0. This applies every check of an archive to the shard."""
-        return Archive.build(self.release, self.geometries(), list(self.all_rows()), grey=self.greys())
+        return Archive.build(self.parameters, self.geometries(), list(self.all_rows()), grey=self.greys())
 
 
 def _check_form(file: pq.ParquetFile, size: int) -> None:
@@ -376,3 +262,38 @@ def _rows(file: pq.ParquetFile, size: int) -> pa.Table:
         if left < 0:
             raise damaged("its images do not fit into it")
     return pa.Table.from_batches(batches, file.schema_arrow).combine_chunks()
+
+
+def schema(labels: Labels | None) -> pa.Schema:
+    """Return the columns of a shard.
+
+    Args:
+        labels: The kind of the released labels; None if no labels are released.
+    """
+    kind = pa.string() if labels is not None and labels.text else pa.int64()
+    return pa.schema(
+        [
+            pa.field("payload", pa.binary(), nullable=False),
+            pa.field("label", kind),
+            pa.field("width", pa.int32(), nullable=False),
+            pa.field("height", pa.int32(), nullable=False),
+            pa.field("id", pa.int64(), nullable=False),
+        ]
+    )
+
+
+def features_of(labels: Labels | None) -> bytes:
+    """Return the columns and the class names, as JSON in the format of Hugging Face's `datasets`."""
+    values = {"payload": "binary", "label": "int64", "width": "int32", "height": "int32", "id": "int64"}
+    features: dict[str, Any] = {name: {"dtype": kind, "_type": "Value"} for name, kind in values.items()}
+    if labels is not None and labels.text:
+        features["label"]["dtype"] = "string"
+    elif labels is not None and labels.names:
+        features["label"] = {"names": list(labels.names), "_type": "ClassLabel"}
+    return json.dumps({"info": {"features": features}}).encode()
+
+
+def _names(features: bytes) -> tuple[str, ...]:
+    """Return the class names in the JSON that `features_of` writes."""
+    label = json.loads(features).get("info", {}).get("features", {}).get("label", {})
+    return tuple(map(str, label.get("names", ())))

@@ -6,37 +6,32 @@ picture a source gives the content, the label and, for the terminal only, the na
 of its content; only a source that cannot be read at all raises. If the state (`states`) of a file has changed since the
 source was opened, the file is not read: a picture that has moved to another position would be released twice.
 
-Each kind of source recognises itself, in the order of `formats.FORMATS`:
+Each kind of source recognises itself, in the order of `formats.RECOGNISERS`:
 
 | source | how it is recognised |
 |---|---|
 | folder of images, whose sub-folders are the classes | any other folder (`listing`) |
-| CIFAR-10, CIFAR-100 | folder with `batches.meta`; with `meta`, `train` and `test` |
+| CIFAR-10, CIFAR-100 | folder with `batches.meta`; with `meta`, `train` and `test` (`cifar_source`) |
 | Parquet with an image column | `.parquet`, or a folder of them (`tables`) |
-| Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, read from the hub (`tables`) |
-| WebDataset | `.tar`, or a folder of them (`listing`) |
+| Hugging Face `datasets` | folder of `save_to_disk`; or a hub id, read from the hub (`saved`, `hub`) |
+| WebDataset | `.tar`, or a folder of them (`tars`) |
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import hashlib
 import itertools
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, get_type_hints
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.data import cifar
-from dipp.data.repeats import refuse_twice
-from dipp.data.states import State, machine, same, state_at
-from dipp.data.store import manifest_of
+from dipp.data.folder import manifest_of
+from dipp.data.states import state_at
 from dipp.errors import DippError
 from dipp.models.denoiser import MAX_PICTURE
 
@@ -52,7 +47,7 @@ The largest such file takes 18 bytes for each pixel, in a PPM of plain text (thr
 after each); 16-bit RGBA takes 8."""
 ROWS_PER_READ = 64
 """Number of rows of a table that are read at a time."""
-CHANGED = "its file was changed after the run began"
+CHANGED = "was changed after the run began"
 """Problem of a picture whose file has changed."""
 PACKED = {".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
 """Suffixes of files that have to be unpacked first."""
@@ -60,7 +55,7 @@ TRAIN = "train"
 """Split of a dataset that is used by default."""
 
 
-class Record(NamedTuple):
+class SourcePicture(NamedTuple):
     """One picture of a source."""
 
     position: int
@@ -101,33 +96,33 @@ class Columns:
         """Split to use of a dataset that is known to have splits."""
         return TRAIN if self.split is None else self.split
 
-    def refuse_split(self, place: str) -> None:
+    def refuse_split(self, location: str) -> None:
         """Raise if a split is named for a source without splits, because all of the source would be released.
 
         Args:
-            place: Path or hub id of the source.
+            location: Path or hub id of the source.
 
         Raises:
             DippError: A split is named.
         """
         if self.split is not None:
-            is_folder = self.split and Path(place, self.split).is_dir()
-            folder = f"name the folder {Path(place, self.split)}"
+            is_folder = self.split and Path(location, self.split).is_dir()
+            folder = f"name the folder {Path(location, self.split)}"
             remedy = folder if is_folder else "leave --split out to release all of it"
-            raise DippError("split", f"must be a split of {place}, got {self.split}", remedy)
+            raise DippError("split", f"must be a split of {location}, got {self.split}", remedy)
 
-    def refuse_columns(self, place: str) -> None:
+    def refuse_columns(self, location: str) -> None:
         """Raise if a column is named for a source that is not a table.
 
         Args:
-            place: Path or hub id of the source.
+            location: Path or hub id of the source.
 
         Raises:
             DippError: A column is named.
         """
         for option, name in (("image-column", self.image), ("label-column", self.label)):
             if name is not None:
-                raise DippError(option, f"needs a table, got {place}", "leave it out")
+                raise DippError(option, f"needs a table, got {location}", "leave it out")
 
 
 class Source(ABC):
@@ -149,7 +144,7 @@ class Source(ABC):
         """Return the number of pictures, good and bad."""
 
     @abstractmethod
-    def read(self, start: int, stop: int) -> Iterator[Record]:
+    def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
         """Yield pictures `start` … `stop` − 1 in order, good and bad.
 
         Args:
@@ -237,26 +232,26 @@ class Source(ABC):
         return None
 
 
-def open_source(place: str, columns: Columns, scratch: Path) -> Source:
+def open_source(location: str, columns: Columns, scratch: Path) -> Source:
     """Recognise and open the source at a path or hub id.
 
     Args:
-        place: The path or hub id.
+        location: The path or hub id.
         columns: The columns and the split to use.
         scratch: Folder for a listing of the files, if one is needed.
 
     Raises:
         DippError: There is no such source, or it has not these columns or this split.
     """
-    from dipp.data.formats import FORMATS  # these modules import this one
+    from dipp.data.formats import RECOGNISERS  # these modules import this one
 
-    if columns.image is None and _is_release(Path(place)):  # a named column asks for the shards as a table
-        raise DippError("src", f"is a release already: {Path(place).name}", "`dipp decode` makes pictures of it")
-    for recognise in FORMATS:
-        if (source := recognise(place, columns, scratch)) is not None:
+    if columns.image is None and _is_release(Path(location)):  # a named column asks for the shards as a table
+        raise DippError("src", f"is a release already: {Path(location).name}", "`dipp decode` makes pictures of it")
+    for recognise in RECOGNISERS:
+        if (source := recognise(location, columns, scratch)) is not None:
             return source
-    packed = "unpack it first" if Path(place).suffix.lower() in PACKED else ""
-    raise DippError("src", f"must be a folder, .parquet, .tar or hub id, got {Path(place).name}", packed)
+    packed = "unpack it first" if Path(location).suffix.lower() in PACKED else ""
+    raise DippError("src", f"must be a folder, .parquet, .tar or hub id, got {Path(location).name}", packed)
 
 
 def _is_release(path: Path) -> bool:
@@ -270,17 +265,17 @@ def _is_release(path: Path) -> bool:
     return True
 
 
-def files_of(place: str, suffix: str) -> list[Path]:
+def files_of(location: str, suffix: str) -> list[Path]:
     """Return the file at a path, or the files of the folder there, if they have a suffix.
 
     Args:
-        place: The path.
+        location: The path.
         suffix: The suffix, with its dot.
 
     Returns:
         Paths in the order of names, without hidden files; empty without any.
     """
-    path = Path(place)
+    path = Path(location)
     if path.is_dir():
         return sorted(p for p in path.resolve().iterdir() if p.suffix == suffix and not p.name.startswith("."))
     return [path.resolve()] if path.is_file() and path.suffix == suffix else []
@@ -300,132 +295,6 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
         digest.update(f"{path.name}\0{known}\n".encode(errors="surrogateescape"))
     digest.update("\0".join(more).encode())
     return digest.hexdigest()
-
-
-def recorded(source: Source) -> dict[str, Any]:
-    """Return a source as a dictionary for JSON, from which `restored` makes the same source again.
-
-    Args:
-        source: The source.
-    """
-    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(source), default=str))  # type: ignore[call-overload]
-    values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}  # type: ignore[arg-type]
-    inner = {name: recorded(value) for name, value in values.items() if isinstance(value, Source)}
-    return {**plain, **inner, "kind": type(source).__name__}
-
-
-def restored(record: dict[str, Any]) -> Source:
-    """Return the source of a record, with the states of its files at that time.
-
-    Devices may have other numbers by now, so they are not compared.
-
-    Args:
-        record: What `recorded` returned.
-
-    Raises:
-        KeyError, TypeError, ValueError: The record is damaged.
-    """
-    kind = Source.KINDS[record["kind"]]
-    hints, values = get_type_hints(kind), {name: _frozen(value) for name, value in record.items() if name != "kind"}
-    for name, value in values.items():
-        if hints[name] is Path:
-            values[name] = Path(value)
-        elif name == "labels" and value is not None:
-            values[name] = Labels(value["text"], _frozen(value["names"]))
-        elif name == "machine":
-            values[name] = ""
-        elif hints[name] is Source:
-            values[name] = restored(value)
-    return kind(**values)
-
-
-def _frozen(value: Any) -> Any:
-    """Return a value with each list replaced by a tuple."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True)
-class Cifar(Source):
-    """A source in the Python version of CIFAR-10 or CIFAR-100."""
-
-    title: str
-    """Name of the dataset."""
-    folder: Path
-    batches: tuple[str, ...]
-    """Names of the batch files."""
-    counts: tuple[int, ...]
-    """Number of pictures in each batch."""
-    states: tuple[State | None, ...]
-    """State of each batch file when the source was opened."""
-    labels: Labels
-    fingerprint: str
-    machine: str = field(default_factory=machine)
-    """The machine on which the states were taken, with its boot."""
-
-    @classmethod
-    def open(cls, folder: Path, split: str, kind: cifar.Kind = cifar.TEN) -> Cifar:
-        """Open a split of CIFAR-10 or CIFAR-100.
-
-        Args:
-            folder: The unpacked folder.
-            split: "train" or "test".
-            kind: The dataset; CIFAR-10 by default.
-
-        Raises:
-            DippError: There is no such split, or a file is missing or damaged.
-        """
-        if split not in kind.batches:
-            raise DippError("split", f"must be train or test for {kind.title}, got {split}")
-        batches = kind.batches[split]
-        paths = [folder / name for name in batches]
-        refuse_twice(paths)
-        states = tuple(map(state_at, paths))
-        labels = Labels(names=cifar.class_names(folder / kind.meta, kind))
-        batches_read = (_cifar_batch(path, state, kind.title) for path, state in zip(paths, states, strict=True))
-        counts = tuple(len(batch_labels) for _, batch_labels in batches_read)
-        return cls(kind.title, folder, batches, counts, states, labels, fingerprint([folder / kind.meta, *paths]))
-
-    def __len__(self) -> int:
-        return sum(self.counts)
-
-    def read(self, start: int, stop: int) -> Iterator[Record]:
-        """Yield the pictures as pixels."""
-        for number, low, high, first in ranges(self.counts, start, stop):
-            path = self.folder / self.batches[number]
-            if not same(self.states[number], state_at(path), self.machine):
-                yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
-                continue
-            rows, labels = _cifar_batch(path, self.states[number], self.title)
-            for row in range(low, high):
-                yield Record(first + row, np.ascontiguousarray(rows[row]), labels[row])
-
-    def _labels(self) -> Iterator[Label]:
-        """Yield the labels, batch by batch."""
-        for name, state in zip(self.batches, self.states, strict=True):
-            yield from _cifar_batch(self.folder / name, state, self.title)[1]
-
-    def name(self, position: int) -> str:
-        """Return the batch and the row of a picture."""
-        number, row, _, _ = next(ranges(self.counts, position, position + 1))
-        return f"{self.batches[number]} row {row}"
-
-
-def cifar_folder(place: str, columns: Columns, _: Path) -> Cifar | None:
-    """Open CIFAR-10 or CIFAR-100: its folder, or the folder above it."""
-    path = Path(place).resolve()
-    for kind in cifar.KINDS:
-        for folder in (path, path / kind.folder):
-            if kind.is_in(folder):
-                columns.refuse_columns(place)
-                return Cifar.open(folder, columns.part, kind)
-    return None
-
-
-@functools.lru_cache(maxsize=1)
-def _cifar_batch(path: Path, state: State | None, title: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001
-    """Return the pictures and labels of a batch file in a state; the last result stays in memory."""
-    (kind,) = (kind for kind in cifar.KINDS if kind.title == title)
-    return cifar.read(path, kind)
 
 
 def ranges(counts: Sequence[int], start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

@@ -28,52 +28,27 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
-import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dipp import files
+from dipp.data.folder import ATTESTATION, MANIFEST, PAPERS, PICTURES, RUN, SHARD, manifest_of, shard_name
+from dipp.data.publishing import publish
 from dipp.errors import DippError
 
-MANIFEST = "manifest.json"
-"""Name of the manifest."""
-PAPERS = ("README.md", "croissant.json", "deployment.yaml")
-"""Files that `dipp.papers` writes into a release: card, metadata, and a draft for a registry."""
-ATTESTATION = "attestation.json"
-"""File that `dipp.attest` writes into a release."""
-FORMAT, REDACTED = "dipp dataset", "dipp redacted dataset"
-"""Formats of a manifest: of encoded and of redacted pictures."""
-RUN = ".run"
-"""Name of a run's own folder, and first part of the name of a folder that is being removed."""
 RUN_FILE = "run.json"
 """Name of the record of a run."""
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 """Errors of link(2) on file systems without hard links."""
-SHARD = re.compile(r"shard-\d{6,}\.(parquet|json)")
-"""Names of shards."""
-PICTURES = "pictures"
-"""Folder of the redacted pictures of a release, which belongs to the release alone."""
 ENDED = ("dst", "was ended or overwritten by another run")
 """Argument, problem and remedy of the error about a run that was ended from outside."""
 RELEASED_TWICE = "a second release of the same images adds its ε to that of the first"
 """What a second release costs, in words."""
-
-
-def shard_name(number: int, suffix: str = ".parquet") -> str:
-    """Return the file name of a shard.
-
-    Args:
-        number: Number of the shard, from 0.
-        suffix: Ending of the name; .parquet by default.
-    """
-    return f"shard-{number:06d}{suffix}"
 
 
 @dataclass(frozen=True)
@@ -327,149 +302,30 @@ class Store:
         if self._attempts(token).is_dir():  # otherwise it belongs to another run by now
             self._forget()
 
-    def publish_whole(self, token: str, place: Path, content: bytes) -> None:
+    def publish_whole(self, token: str, path: Path, content: bytes) -> None:
         """Publish everything as one file outside of the store, then remove the store.
 
         Args:
             token: Token of the run.
-            place: Path of the file.
+            path: Path of the file.
             content: Content of the file.
 
         Raises:
             DippError: The run was ended, the file cannot be written, or another run has made it meanwhile.
         """
         try:
-            publish(self._attempts(token), place, lambda file: file.write(content))
+            publish(self._attempts(token), path, lambda file: file.write(content))
         except FileNotFoundError:
-            if not place.is_file():
+            if not path.is_file():
                 raise DippError(*ENDED) from None
         except OSError as error:
             raise DippError(
-                "dst", f"cannot be written, for {place} ({error.strerror})", "run the command again"
+                "dst", f"cannot be written, for {path} ({error.strerror})", "run the command again"
             ) from None
-        if place.read_bytes() != content:
-            raise DippError("dst", f"was made by another run meanwhile: {place}", "nothing of this run was released")
+        if path.read_bytes() != content:
+            raise DippError("dst", f"was made by another run meanwhile: {path}", "nothing of this run was released")
         self.remove()
 
     def remove(self) -> None:
         """Remove the store with everything in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def publish(attempts: Path, place: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file whole and durably, and link it to a path unless that exists; the module's docstring says why.
-
-    Args:
-        attempts: Folder of the run's unpublished attempts.
-        place: The path.
-        write: Function that writes the content into an open file.
-
-    Raises:
-        OSError: The file cannot be written or linked; FileNotFoundError if the run was ended.
-    """
-    with files.draft(attempts) as made:
-        with made.place.open("wb") as file:
-            write(file)
-        made.finish()
-        # The file first gets a name in the folder of this run: if that folder is gone, the run has ended.
-        with made.named() as attempt, contextlib.suppress(FileExistsError):
-            os.link(attempt, place)
-    sync(place.parent)
-
-
-def sync(folder: Path) -> None:
-    """Write the names in a folder to disk.
-
-    Args:
-        folder: The folder.
-    """
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sha256(path: Path) -> str:
-    """Return the hex SHA-256 of a file.
-
-    Args:
-        path: The file.
-    """
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a finished release of encoded pictures.
-
-    Args:
-        folder: The release.
-
-    Raises:
-        DippError: The manifest is missing, damaged or newer, or the release has redacted pictures.
-    """
-    manifest = manifest_of(folder)
-    if manifest["format"] == REDACTED:
-        raise DippError(
-            str(folder),
-            f"has ordinary files in {folder / PICTURES}, and nothing to decode",
-            f"open them with any program, and check them by dipp check {folder}",
-        )
-    return manifest
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a finished release.
-
-    Args:
-        folder: The release.
-
-    Raises:
-        DippError: The manifest is missing, damaged, or of a newer version.
-    """
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if (
-            not isinstance(manifest, dict)
-            or manifest["format"] not in (FORMAT, REDACTED)
-            or not isinstance(manifest["version"], int)
-        ):
-            raise DippError(str(folder), f"has a {MANIFEST} that dipp did not write")
-    except FileNotFoundError:
-        unfinished = "the run is not finished: run the same command again"
-        remedy = unfinished if (folder / RUN).exists() else "name the folder of a dataset"
-        raise DippError(str(folder), f"has no {MANIFEST}", remedy) from None
-    except (OSError, ValueError, KeyError, RecursionError) as error:
-        if isinstance(error, DippError):
-            raise
-        raise DippError(str(folder), f"has a {MANIFEST} that cannot be read", "get it again") from None
-    if manifest["version"] > 1:
-        raise DippError(str(folder), f"was written by a newer dipp (manifest {manifest['version']})", "upgrade dipp")
-    return manifest
-
-
-def remains(folder: Path) -> list[str]:
-    """Return the names of what a killed run has left in a finished release; it contains names of source files.
-
-    Args:
-        folder: The release.
-    """
-    return sorted(path.name for path in folder.iterdir() if path.name == RUN or path.name.startswith(f"{RUN}-"))
-
-
-def shard_entries(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the facts of each shard in a manifest.
-
-    Args:
-        manifest: The manifest.
-
-    Raises:
-        DippError: A name is not that of a shard, but a path for example.
-    """
-    shards: Iterable[dict[str, Any]] = manifest["shards"]
-    for entry in shards:
-        name = entry["name"]
-        if not isinstance(name, str) or not SHARD.fullmatch(name):
-            raise DippError(MANIFEST, f"has an invalid name of a shard, {name!r}")
-        yield name, entry

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from dipp.core.words import counted
 from dipp.data import rows
-from dipp.data.sources import Labels, Record, Source
+from dipp.data.sources import Labels, Source, SourcePicture
 from dipp.data.store import Store
 from dipp.errors import FILE, DippError
 from dipp.privacy import conversions
@@ -98,7 +98,7 @@ class BySubject(Source):
     def __len__(self) -> int:
         return self.count
 
-    def read(self, start: int, stop: int) -> Iterator[Record]:
+    def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
         """Yield the released pictures, numbered among themselves; pictures that are left out are not read."""
         inner = [row["position"] for row in rows.read(self.listing, start, stop)]
         for _, run in itertools.groupby(enumerate(inner, start), key=lambda pair: pair[1] - pair[0]):

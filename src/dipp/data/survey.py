@@ -29,7 +29,7 @@ FILE = "survey.arrow"
 """Name of the file of a survey."""
 
 
-class Sight(NamedTuple):
+class SurveyEntry(NamedTuple):
     """What a survey keeps of a position of the source."""
 
     digest: bytes | None
@@ -66,14 +66,14 @@ class Survey:
         """Whether the survey is complete."""
         return self.path.is_file()
 
-    def read(self, start: int, stop: int) -> list[Sight]:
+    def read(self, start: int, stop: int) -> list[SurveyEntry]:
         """Return what the survey keeps of positions `start` … `stop` − 1.
 
         Args:
             start: First position.
             stop: Position after the last.
         """
-        return [Sight(**row) for row in rows.read(self.path, start, stop)]
+        return [SurveyEntry(**row) for row in rows.read(self.path, start, stop)]
 
     def bad(self) -> list[tuple[int, str]]:
         """Return each position whose picture cannot be used, with the problem."""
@@ -81,7 +81,7 @@ class Survey:
         return [(position, row["problem"]) for position, row in enumerate(seen) if row["problem"]]
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Callable[[Sight], None]]:
+    def writing(self) -> Iterator[Callable[[SurveyEntry], None]]:
         """Yield a function that adds the next position. The file is written at the end of the block, as a whole."""
         with rows.writing(self.path, SCHEMA) as add:
             yield lambda sight: add(sight._asdict())

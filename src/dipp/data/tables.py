@@ -6,8 +6,6 @@ Only the requested rows are read, and only the columns of pictures and labels.
 from __future__ import annotations
 
 import functools
-import hashlib
-import importlib
 import itertools
 import re
 from abc import abstractmethod
@@ -29,8 +27,8 @@ from dipp.data.sources import (
     Columns,
     Label,
     Labels,
-    Record,
     Source,
+    SourcePicture,
     files_of,
     fingerprint,
     ranges,
@@ -40,7 +38,7 @@ from dipp.errors import DippError
 
 HUB = "hf://"
 """Beginning of the address of a file on the hub."""
-DAMAGED_TABLE = "its part of the table is damaged"
+DAMAGED_TABLE = "lies in a damaged part of the table"
 """Problem of a picture in a damaged part of a table."""
 PATH = "path"
 """Field of a picture's struct that holds the name of its file."""
@@ -48,8 +46,6 @@ SIZE = ("width", "height")
 """Columns that hold the size of a picture, if a table has them."""
 VALUES_PER_READ = 512
 """Number of values of a single column that are read at a time."""
-HUB_PARQUET = "refs/convert/parquet"
-"""Branch on which the hub keeps a copy of each dataset, converted to Parquet."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ class Rows(Source):
             raise DippError("src", f"must have the column {column}, got {', '.join(self.schema.names)}")
         return self._column(column, part)
 
-    def record(self, position: int, row: dict[str, Any]) -> Record:
+    def record(self, position: int, row: dict[str, Any]) -> SourcePicture:
         """Return the record of a row.
 
         Args:
@@ -171,36 +167,36 @@ class Tables(Rows):
         """
         refuse_named_twice(places)
         counts, states = [], tuple(map(_state, places))
-        for place, state in zip(places, states, strict=True):
-            file = _table(place, state)
+        for path, state in zip(places, states, strict=True):
+            file = _table(path, state)
             counts.append(file.metadata.num_rows)
-            if place == places[0]:
+            if path == places[0]:
                 schema = file.schema_arrow
             elif not file.schema_arrow.equals(schema, check_metadata=False):
                 raise DippError(
                     "src",
-                    f"must have equal columns in all files, got {Path(places[0]).name} and {Path(place).name}",
+                    f"must have equal columns in all files, got {Path(places[0]).name} and {Path(path).name}",
                 )
         return cls(*choose_columns(schema, columns, chosen), tuple(places), states, tuple(counts))
 
     def __len__(self) -> int:
         return sum(self.counts)
 
-    def read(self, start: int, stop: int) -> Iterator[Record]:
+    def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
         """Yield records, reading only the row groups that are needed, a few rows at a time."""
         for number, low, high, first in ranges(self.counts, start, stop):
-            done, place = low, self.files[number]
-            if not place.startswith(HUB) and not same(self.states[number], _state(place), self.machine):
-                yield from (Record(first + row, None, None, CHANGED) for row in range(low, high))
+            done, path = low, self.files[number]
+            if not path.startswith(HUB) and not same(self.states[number], _state(path), self.machine):
+                yield from (SourcePicture(first + row, None, None, CHANGED) for row in range(low, high))
                 continue
             try:
-                for done, row in self._rows(_table(place, self.states[number]), low, high):
+                for done, row in self._rows(_table(path, self.states[number]), low, high):
                     yield self.record(first + done, row)
                     done += 1
             except (OSError, pa.ArrowException) as error:
-                if isinstance(error, OSError) and (error.errno or place.startswith(HUB)):
-                    raise DippError("src", f"cannot be read in {Path(place).name} ({error})") from None
-                yield from (Record(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
+                if isinstance(error, OSError) and (error.errno or path.startswith(HUB)):
+                    raise DippError("src", f"cannot be read in {Path(path).name} ({error})") from None
+                yield from (SourcePicture(first + row, None, None, DAMAGED_TABLE) for row in range(done, high))
 
     def _rows(self, file: pq.ParquetFile, low: int, high: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield rows `low` … `high` − 1 of a file, each with its number."""
@@ -221,13 +217,13 @@ class Tables(Rows):
 
     def _column(self, column: str, part: str | None) -> Iterator[Any]:
         wanted = column if part is None else f"{column}.{part}"
-        for place, state in zip(self.files, self.states, strict=True):
-            file = _table(place, state)
+        for path, state in zip(self.files, self.states, strict=True):
+            file = _table(path, state)
             try:
                 for batch in file.iter_batches(VALUES_PER_READ, columns=[wanted], use_threads=False):
                     yield from cells_of(batch.column(column), part)
             except (OSError, pa.ArrowException) as error:
-                raise DippError("src", f"cannot be read in column {column} of {Path(place).name} ({error})") from None
+                raise DippError("src", f"cannot be read in column {column} of {Path(path).name} ({error})") from None
 
     def name(self, position: int) -> str:
         """Return the file and the row of a picture."""
@@ -246,86 +242,38 @@ def refuse_named_twice(places: Sequence[str]) -> None:
     """
     if len({*places}) < len(places):
         raise DippError("src", "has a table that is named twice, to be released twice", "name it once")
-    refuse_twice(Path(place) for place in places if not place.startswith(HUB))
+    refuse_twice(Path(path) for path in places if not path.startswith(HUB))
 
 
-def _state(place: str) -> State | None:
+def _state(path: str) -> State | None:
     """Return the state of a local file; None for an address on the hub."""
-    return None if place.startswith(HUB) else state_at(Path(place))
+    return None if path.startswith(HUB) else state_at(Path(path))
 
 
 @functools.lru_cache(maxsize=2)
-def _table(place: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 - part of the cache key
+def _table(path: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 - part of the cache key
     """Return the opened Parquet file, cached as long as its state stays the same."""
     try:
-        if place.startswith(HUB):
+        if path.startswith(HUB):
             from huggingface_hub import HfFileSystem
 
-            return pq.ParquetFile(HfFileSystem().open(place, "rb"))
-        return pq.ParquetFile(place)
+            return pq.ParquetFile(HfFileSystem().open(path, "rb"))
+        return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
         raise DippError(
-            "src", f"has a file {Path(place).name} that is no readable Parquet file ({type(error).__name__})"
+            "src", f"has a file {Path(path).name} that is no readable Parquet file ({type(error).__name__})"
         ) from None
 
 
-def open_hub(name: str, columns: Columns) -> Tables:
-    """Open a dataset on the hub at its current revision: its Parquet files, or the hub's conversion to Parquet.
-
-    Args:
-        name: Hub id of the dataset.
-        columns: The columns and the split to use.
-
-    Raises:
-        DippError: There is no such dataset, split or column, or the package datasets is missing.
-    """
-    datasets = huggingface()
-    reasons = []
-    for revision in (None, HUB_PARQUET):
-        try:
-            builder = datasets.load_dataset_builder(name, revision=revision)
-        except Exception as error:  # each transport raises exceptions of its own
-            reasons.append(type(error).__name__)
-            continue
-        splits = builder.config.data_files or {}
-        if columns.part not in splits:
-            raise DippError("split", f"must be one of {', '.join(map(str, splits))}, got {columns.part}")
-        places = [str(place) for place in splits[columns.part]]
-        if places and all(place.endswith(".parquet") for place in places):
-            # An address on the hub contains its commit, so a later revision of the dataset has another fingerprint.
-            return Tables.of(places, columns, hashlib.sha256("\0".join(places).encode()).hexdigest())
-        reasons.append("no Parquet files")
-    raise DippError("src", f"must be a file, a folder or a dataset on the hub, got {name} ({'; '.join(reasons)})")
-
-
-def huggingface() -> Any:
-    """Return the module datasets, which is an optional dependency.
-
-    Raises:
-        DippError: The package is not installed.
-    """
-    try:
-        datasets = importlib.import_module("datasets")
-    except ImportError:
-        raise DippError("src", "needs the package datasets", 'in a checkout of dipp, pip install ".[data]"') from None
-    datasets.disable_progress_bars()
-    return datasets
-
-
-def parquet_files(place: str, columns: Columns, _: Path) -> Tables | None:
+def parquet_files(location: str, columns: Columns, _: Path) -> Tables | None:
     """Open a Parquet file, or a folder of them. The files of a split are named after it, as `datasets` names them."""
-    paths = files_of(place, ".parquet")
+    paths = files_of(location, ".parquet")
     if paths and columns.split is not None:
         named = re.compile(rf"{re.escape(columns.split)}(-\d+-of-\d+)?\.parquet")
         paths = [path for path in paths if named.fullmatch(path.name)]
         if not paths:
-            columns.refuse_split(place)
+            columns.refuse_split(location)
     return Tables.open(paths, columns) if paths else None
-
-
-def hub_dataset(place: str, columns: Columns, _: Path) -> Tables | None:
-    """Open a dataset on the hub, if the name is neither a file nor a folder here."""
-    return None if Path(place).is_file() or Path(place).is_dir() else open_hub(place, columns)
 
 
 def cells_of(values: Any, part: str | None) -> list[Any]:
@@ -339,13 +287,13 @@ def cells_of(values: Any, part: str | None) -> list[Any]:
     return cells
 
 
-def _record(position: int, value: Any, label: Label) -> Record:
+def _record(position: int, value: Any, label: Label) -> SourcePicture:
     """Return the record of a table's row, with a problem if the value or the label cannot be used."""
     content = value.get("bytes") if isinstance(value, dict) else value
     if not content:
-        return Record(position, None, label, "there are no bytes")
+        return SourcePicture(position, None, label, "is missing in the table")
     if len(content) > MAX_FILE_BYTES:
-        return Record(position, None, label, f"more than {MAX_FILE_BYTES >> 20} MiB")
+        return SourcePicture(position, None, label, f"is larger than {MAX_FILE_BYTES >> 20} MiB")
     if isinstance(label, int) and label >= 1 << 63:
-        return Record(position, None, None, "its label has more than 63 bits")
-    return Record(position, content, int(label) if isinstance(label, bool) else label)
+        return SourcePicture(position, None, None, "has a label of more than 63 bits")
+    return SourcePicture(position, content, int(label) if isinstance(label, bool) else label)

@@ -23,9 +23,9 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from dipp.data import survey
-from dipp.data.sources import CHANGED, Content, Record, Source
+from dipp.data.sources import CHANGED, Content, Source, SourcePicture
 from dipp.data.store import Store
-from dipp.data.survey import Sight, Survey
+from dipp.data.survey import Survey, SurveyEntry
 from dipp.errors import DippError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Job:
 class SeenPicture(NamedTuple, Generic[Decoded]):
     """A picture of the source as a worker has read it."""
 
-    record: Record
+    record: SourcePicture
     """Position and label; the content is left out."""
     picture: Decoded | None
     """The decoded picture; None if there is a problem, or if it was not decoded."""
@@ -213,7 +213,7 @@ class Worker(ABC, Generic[Decoded]):
             position: Position of the picture in the source.
             problem: Why the picture cannot be used.
         """
-        return DippError("src", f"has a bad picture, {self.job.source.name(position)} ({problem})")
+        return DippError("src", f"has a bad picture: {self.job.source.name(position)} {problem}")
 
     def pictures(self, shard: int, *, decode: bool = True) -> Iterator[SeenPicture[Decoded]]:
         """Yield the pictures of a shard.
@@ -228,17 +228,17 @@ class Worker(ABC, Generic[Decoded]):
         job, positions = self.job, self.job.positions(shard)
         sights = job.survey.read(positions.start, positions.stop) if job.survey.done else repeat(None)
 
-        def read(group: list[tuple[Record, Sight | None]]) -> list[SeenPicture[Decoded]]:
+        def read(group: list[tuple[SourcePicture, SurveyEntry | None]]) -> list[SeenPicture[Decoded]]:
             """Decode a group of pictures, in a thread."""
             return [self._seen(record, sight, decode) for record, sight in group]
 
         records = zip(job.source.read(positions.start, positions.stop), sights, strict=False)
         readers = READERS[job.device.partition(":")[0]]
         with ThreadPoolExecutor(readers) as pool:
-            for made in _ahead(pool, read, _lists(records, self.together), 2 * readers):
-                yield from made
+            for decoded_group in _ahead(pool, read, _lists(records, self.together), 2 * readers):
+                yield from decoded_group
 
-    def _seen(self, record: Record, sight: Sight | None, decode: bool) -> SeenPicture[Decoded]:
+    def _seen(self, record: SourcePicture, sight: SurveyEntry | None, decode: bool) -> SeenPicture[Decoded]:
         """Return a picture, or the problem with it; raise if it has changed and changed pictures are not skipped."""
         content, problem = record.content, record.problem
         record = record._replace(content=None)
@@ -250,7 +250,7 @@ class Worker(ABC, Generic[Decoded]):
                 raise self._changed(record.position)
             return SeenPicture(record, None, CHANGED, None)
         if content is None or problem:
-            return SeenPicture(record, None, problem or "there is no picture", None)
+            return SeenPicture(record, None, problem or "is missing", None)
         picture, problem = self.decoded(record.position, content) if decode else (None, "")
         return SeenPicture(record, picture, problem, None if problem else digest)
 
@@ -260,7 +260,7 @@ class Worker(ABC, Generic[Decoded]):
         if self.job.bad is not None:
             folder = self.job.store.folder
             return DippError(
-                "src", changed, f"restore it and give the same command again, or remove {folder} and start anew"
+                "src", changed, f"restore it and give the same command again, or remove {folder} and start again"
             )
         return DippError(
             "src", changed, "restore it and give the same command again, or finish without it by --skip-changed"

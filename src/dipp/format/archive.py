@@ -23,9 +23,9 @@ from dipp import files
 from dipp.core.geometry import Geometry
 from dipp.errors import FILE, DippError
 from dipp.format.bytes import ByteReader, Integers, checked, column, damaged
-from dipp.format.header import Header, checksum, unsealed
+from dipp.format.header import Header, checksum, without_checksum
 from dipp.format.packing import FixedLayout, Layout, cut
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.format.source import Flags
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
@@ -40,7 +40,7 @@ MAP_FROM_BYTES = 1 << 26
 class Archive:
     """The checked bytes of a file, and where its images are in it."""
 
-    release: Release
+    parameters: PublicParameters
     """All public parameters except the sizes of the images."""
     runs: Integers
     """A row (images, height, width) for each run of consecutive images of one size."""
@@ -58,7 +58,7 @@ class Archive:
     @classmethod
     def build(
         cls,
-        release: Release,
+        parameters: PublicParameters,
         geometries: Sequence[Geometry],
         indices: Sequence[Sequence[int] | Integers] | Integers,
         *,
@@ -68,8 +68,8 @@ class Archive:
         """Return the archive of images that were encoded.
 
         Args:
-            release: The public parameters of the encoding.
-            geometries: Geometry of each image, all with the channels of the release.
+            parameters: The public parameters of the encoding.
+            geometries: Geometry of each image, all with the channels of the parameters.
             indices: Indices of each image, in the order of steps and chunks, as whole numbers.
             recorded: The ledger that the encoder wrote while it encoded. By default it is not compared.
             grey: Whether the source of each image was grey. By default no image was.
@@ -82,18 +82,18 @@ class Archive:
             raise DippError("grey", f"must have {len(geometries)} values, one for each image, got {len(grey)}")
         if len(geometries) != len(indices):
             raise DippError("indices", f"must have {len(geometries)} rows, one for each geometry, got {len(indices)}")
-        if {geometry.channels for geometry in geometries} - {release.channels}:
+        if {geometry.channels for geometry in geometries} - {parameters.channels}:
             raise DippError(
-                "images", f"must have {release.channels} channels", "make an archive for each number of channels"
+                "images", f"must have {parameters.channels} channels", "make an archive for each number of channels"
             )
         sizes = [(len(list(run)), geometry) for geometry, run in itertools.groupby(geometries)]
         runs = np.array([(count, size.height, size.width) for count, size in sizes], np.int64).reshape(-1, 3)
-        smallest = Header(release, runs, None).smallest
-        release.require_recorded(smallest, recorded)
+        smallest = Header(parameters, runs, None).smallest
+        parameters.require_recorded(smallest, recorded)
         payloads: list[bytes] = []
         lengths, at = [], 0
         for count, geometry in sizes:
-            layout = release.layout(geometry)
+            layout = parameters.layout(geometry)
             rows = _as_rows(indices[at : at + count], layout.indices)
             if isinstance(layout, FixedLayout):
                 payloads.append(layout.pack(rows))
@@ -101,7 +101,7 @@ class Archive:
                 payloads += layout.payloads(rows)
                 lengths += [len(payload) - layout.least_bits // 8 for payload in payloads[at:]]
             at += count
-        header = Header(release, runs, release.claim(smallest), np.array(grey, bool)).to_bytes()
+        header = Header(parameters, runs, parameters.claim(smallest), np.array(grey, bool)).to_bytes()
         data = b"".join([header, column(np.array(lengths, np.int64)), *payloads])
         return cls.from_bytes(data + checksum(data))
 
@@ -117,10 +117,10 @@ class Archive:
             DippError: The file is damaged, or its certificate does not follow from its plan.
         """
         view = memoryview(data)
-        inner = unsealed(view, verify=verify)
+        inner = without_checksum(view, verify=verify)
         reader = ByteReader(inner)
         header = Header.read(reader)
-        release, plan, runs = header.release, header.release.plan, header.runs
+        parameters, plan, runs = header.parameters, header.parameters.plan, header.runs
         counts = runs[:, 0]
         sizes, which = np.unique(runs[:, 1] << 32 | runs[:, 2], return_inverse=True)  # sides have 31 bits
         # Each cycle of the mask has an index, and each index a bit: a file that claims more is refused before any
@@ -128,8 +128,8 @@ class Archive:
         work, least = len(sizes) * len(plan.steps), len(sizes) * plan.mask.least_steps(len(plan.steps))
         if least > 8 * reader.left or work > max(WORK, 8 * reader.left):
             raise damaged("its images need more bits than it has")
-        geometries = [release.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes.tolist()]
-        layouts = {geometry: release.layout(geometry) for geometry in geometries}
+        geometries = [parameters.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes.tolist()]
+        layouts = {geometry: parameters.layout(geometry) for geometry in geometries}
         each = np.array([layout.least_bits for layout in layouts.values()], np.int64)[which]
         # Floats first: the integers could overflow.
         if counts.astype(np.float64) @ each.astype(np.float64) > 8 * reader.left:
@@ -147,9 +147,9 @@ class Archive:
             if (ends & ((1 << (8 * lengths - counts * each)) - 1)).any():
                 raise damaged("padding after an image is not zero")
         images = np.concatenate([[0], np.cumsum(counts)])
-        certificate = release.certificate(header.smallest)
+        certificate = parameters.certificate(header.smallest)
         grey = header.grey if len(header.grey) else np.zeros(images[-1], bool)
-        return cls(release, runs, view, layouts, images, starts, certificate, grey)
+        return cls(parameters, runs, view, layouts, images, starts, certificate, grey)
 
     def __repr__(self) -> str:
         images = "1 image" if len(self) == 1 else f"{len(self)} images"
@@ -169,7 +169,7 @@ class Archive:
         Raises:
             NoCertificateError: The coding has no differential-privacy guarantee.
         """
-        self.release.plan.coding.require_certified()
+        self.parameters.plan.coding.require_certified()
         return cast("Certificate", self._certificate)
 
     def geometry(self, image: int) -> Geometry:
@@ -177,7 +177,7 @@ class Archive:
         return self._geometry(self._run(image))
 
     def _geometry(self, run: int) -> Geometry:
-        return self.release.geometry(*self.runs[run, 1:].tolist())
+        return self.parameters.geometry(*self.runs[run, 1:].tolist())
 
     def image_indices(self, image: int) -> Integers:
         """Return the indices of one image, in the order of steps and chunks. No other image is unpacked."""
@@ -200,7 +200,9 @@ class Archive:
         runs = range(self._run(first), self._run(last - 1) + 1)
         sizes = set(map(self._geometry, runs))
         if first >= last or len(sizes) != 1:
-            raise DippError("first, last", f"must be the ends of a range of images of one size, got {first} and {last}")
+            raise DippError(
+                "first and last", f"must be the ends of a range of images of one size, got {first} and {last}"
+            )
         layout = self._layouts[sizes.pop()]
         if not isinstance(layout, FixedLayout):
             ranges = itertools.pairwise(self._starts[first : last + 1].tolist())
@@ -231,7 +233,7 @@ class Archive:
     def payload_bits(self) -> int:
         """Number of bits of all indices as they are coded, without header, lengths and checksums."""
         # Where lengths differ, each image has its own place in the file.
-        lengths = np.diff(self._starts).tolist() if not self.release.plan.code.fixed_length else [0] * len(self)
+        lengths = np.diff(self._starts).tolist() if not self.parameters.plan.code.fixed_length else [0] * len(self)
         spans = itertools.pairwise(self._images.tolist())
         layouts = (self._layouts[self._geometry(run)] for run in range(len(self.runs)))
         return sum(layout.payload_bits(lengths[low:high]) for layout, (low, high) in zip(layouts, spans, strict=True))
@@ -248,7 +250,7 @@ class Archive:
 
     def facts(self) -> dict[str, Any]:
         """Return what the file states as a dictionary for JSON: certificate, rates, plan, model and seed."""
-        plan, certified = self.release.plan, self.release.plan.coding.certified
+        plan, certified = self.parameters.plan, self.parameters.plan.coding.certified
         return {
             "certificate": self.certificate.to_dict() if certified else None,
             "whole": whole_facts(self._certificate, self._layouts),
@@ -261,13 +263,13 @@ class Archive:
             "code": plan.code.name,
             "alpha": plan.code.alpha_name,
             "schedule": [step.to_dict() for step in plan.steps],
-            "model": self.release.model,
-            "latents": None if self.release.latents is None else asdict(self.release.latents),
-            "prompt": self.release.prompt,
-            "seed": self.release.seed.hex(),
-            "seed_given": self.release.seed_given,
-            "beacon": _beacon_facts(self.release),
-            "window": None if self.release.window is None else str(self.release.window),
+            "model": self.parameters.model,
+            "latents": None if self.parameters.latents is None else asdict(self.parameters.latents),
+            "prompt": self.parameters.prompt,
+            "seed": self.parameters.seed.hex(),
+            "seed_given": self.parameters.seed_given,
+            "beacon": _beacon_facts(self.parameters),
+            "window": None if self.parameters.window is None else str(self.parameters.window),
             "grey": int(self.grey.sum()),
         }
 
@@ -308,9 +310,9 @@ def whole_facts(certificate: Certificate | None, geometries: Iterable[Geometry])
     return {"height": largest.height, "width": largest.width, "epsilon": whole.epsilon, "rho": whole.rho}
 
 
-def _beacon_facts(release: Release) -> dict[str, Any] | None:
+def _beacon_facts(parameters: PublicParameters) -> dict[str, Any] | None:
     """Return the beacon of the seed as a dictionary for JSON; None without a beacon."""
-    beacon = release.beacon
+    beacon = parameters.beacon
     return None if beacon is None else {"round": beacon.round, "value": beacon.value.hex(), "own": beacon.own.hex()}
 
 

@@ -22,12 +22,12 @@ from dipp.core.randomness import SEED_BYTES
 from dipp.errors import FILE, DippError
 from dipp.format import codings, source, steps
 from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
-from dipp.format.release import MODEL_BYTES, Release
+from dipp.format.parameters import MODEL_BYTES, PublicParameters
 from dipp.format.source import NO_MARKS, Flags
 
 MAGIC = b"DIPP"
 VERSION = 3
-"""The version of the format. Formats 1 and 2 came before the first release, and are no longer read."""
+"""The version of the format. Formats 1 and 2 came before version 1.0, and are no longer read."""
 LAST_OF_OLD = "89b0fc8"
 """The last commit of dipp that reads formats 1 and 2."""
 SEED_GIVEN, BEACON, SOURCE, TABLE, DELTA, HIDDEN, LATENTS, PROMPT, SURROUNDINGS = range(1, 10)
@@ -60,7 +60,7 @@ Claim = tuple[float, float]
 class Header:
     """The content of a header: public parameters, sizes of the images, and the stated certificate."""
 
-    release: Release
+    parameters: PublicParameters
     runs: Integers
     """A row (images, height, width) for each run of images of one size."""
     claim: Claim | None
@@ -70,15 +70,15 @@ class Header:
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the header, from the first byte of the file on."""
-        release, plan = self.release, self.release.plan
+        parameters, plan = self.parameters, self.parameters.plan
         unit = plan.unit.to_bytes()
         return b"".join(
             (
                 MAGIC + bytes([VERSION]),
-                bytes.fromhex(release.model) + release.seed,
+                bytes.fromhex(parameters.model) + parameters.seed,
                 self._fields(),
                 varint(len(unit)) + unit,
-                varint(release.channels),
+                varint(parameters.channels),
                 codings.to_bytes(plan.coding),
                 varint(SEPARATE if plan.separate else TOGETHER),
                 struct.pack("<2d", *self.claim) if self.claim else b"",
@@ -88,17 +88,17 @@ class Header:
         )
 
     def _fields(self) -> bytes:
-        release = self.release
+        parameters = self.parameters
         fields = {
-            SEED_GIVEN: b"" if release.seed_given else None,
-            BEACON: None if release.beacon is None else release.beacon.to_bytes(),
-            SOURCE: source.to_bytes(release.window, self.grey),
-            TABLE: None if release.table is None else bytes.fromhex(release.table),
-            DELTA: None if release.delta is None else struct.pack("<d", release.delta),
-            HIDDEN: None if release.hidden is None else struct.pack("<2I", *release.hidden),
-            LATENTS: None if release.latents is None else bytes(astuple(release.latents)),
-            PROMPT: release.prompt.encode() or None,
-            SURROUNDINGS: release.surroundings,
+            SEED_GIVEN: b"" if parameters.seed_given else None,
+            BEACON: None if parameters.beacon is None else parameters.beacon.to_bytes(),
+            SOURCE: source.to_bytes(parameters.window, self.grey),
+            TABLE: None if parameters.table is None else bytes.fromhex(parameters.table),
+            DELTA: None if parameters.delta is None else struct.pack("<d", parameters.delta),
+            HIDDEN: None if parameters.hidden is None else struct.pack("<2I", *parameters.hidden),
+            LATENTS: None if parameters.latents is None else bytes(astuple(parameters.latents)),
+            PROMPT: parameters.prompt.encode() or None,
+            SURROUNDINGS: parameters.surroundings,
         }
         stored = [(key, value) for key, value in sorted(fields.items()) if value is not None]
         return varint(len(stored)) + b"".join(varint(key) + varint(len(value)) + value for key, value in stored)
@@ -120,7 +120,7 @@ class Header:
         claim = struct.unpack("<2d", reader.take(16)) if coding.certified else None
         plan = Plan(coding, steps.read(reader, coding.code), separate, unit)
         window, marks = source.read(fields[SOURCE]) if SOURCE in fields else (None, NO_MARKS)
-        release = Release(
+        parameters = PublicParameters(
             plan,
             model,
             seed,
@@ -138,8 +138,8 @@ class Header:
         runs = _read_runs(reader)
         if plan.unit.surrounded and runs[:, 0].sum() > 1:
             raise damaged(f"{plan.unit.plural} belong to one image, and it has several")
-        header = cls(release, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
-        if claim != release.claim(header.smallest):
+        header = cls(parameters, runs, claim, source.read_grey(marks, int(runs[:, 0].sum())))
+        if claim != parameters.claim(header.smallest):
             raise DippError(FILE, "states another certificate than its plan has", "do not trust it")
         return header
 
@@ -147,28 +147,28 @@ class Header:
     def smallest(self) -> Geometry | None:
         """Geometry of the image with the fewest units, which has the largest price; None if there is no image."""
         sizes = np.unique(self.runs[:, 1] << 32 | self.runs[:, 2]).tolist()  # sides have 31 bits
-        geometries = (self.release.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes)
-        return self.release.plan.unit.smallest(geometries)
+        geometries = (self.parameters.geometry(size >> 32, size & 0xFFFFFFFF) for size in sizes)
+        return self.parameters.plan.unit.smallest(geometries)
 
 
-def release_to_bytes(release: Release) -> bytes:
-    """Return a release as the bytes of a file without images. Shards and unfinished runs carry it."""
-    content = Header(release, np.zeros((0, 3), np.int64), release.claim(None)).to_bytes()
+def parameters_to_bytes(parameters: PublicParameters) -> bytes:
+    """Return public parameters as the bytes of a file without images. Shards and unfinished runs carry it."""
+    content = Header(parameters, np.zeros((0, 3), np.int64), parameters.claim(None)).to_bytes()
     return content + checksum(content)
 
 
-def release_from_bytes(data: bytes) -> Release:
-    """Read the release that `release_to_bytes` wrote.
+def parameters_from_bytes(data: bytes) -> PublicParameters:
+    """Read the public parameters that `parameters_to_bytes` wrote.
 
     Raises:
         DippError: The bytes are something else, or damaged.
     """
-    content = unsealed(memoryview(data))
+    content = without_checksum(memoryview(data))
     reader = ByteReader(content)
     header = Header.read(reader)
     if len(header.runs) or reader.left:
         raise damaged("it describes images where only public parameters belong")
-    return header.release
+    return header.parameters
 
 
 def checksum(content: bytes | memoryview) -> bytes:
@@ -176,7 +176,7 @@ def checksum(content: bytes | memoryview) -> bytes:
     return zlib.crc32(content).to_bytes(TRAILER_BYTES, "little")
 
 
-def unsealed(data: memoryview, *, verify: bool = True) -> memoryview:
+def without_checksum(data: memoryview, *, verify: bool = True) -> memoryview:
     """Return the bytes of a file before its checksum, and check the checksum unless `verify` is False.
 
     Raises:

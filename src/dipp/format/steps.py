@@ -15,7 +15,7 @@ from dipp.core.steps import STEPS
 from dipp.errors import DippError
 from dipp.format.bytes import ByteReader, Integers, column, damaged, newer, varint
 from dipp.format.codings import MAX_NUMBER
-from dipp.format.release import MAX_STEPS
+from dipp.format.parameters import MAX_STEPS
 
 FLOAT_BITS = 32
 

@@ -4,7 +4,8 @@
 |---|---|
 | `denoiser` | the protocol of a denoiser |
 | `evidence` | what is known of a picture: a state, the precision of each pixel, a second estimate |
-| `diffusion` | the noise schedule, steps of the reverse process, samplers |
+| `diffusion`, `betas` | the noise schedule and the steps of the reverse process; schedules in diffusers' configs |
+| `samplers` | drawing pictures from a noisy state |
 | `photonet` | denoisers for photographs of any size, among them the one that ships |
 | `config`, `network` | the config of their convolutional network; the network in PyTorch |
 | `tiles` | large pictures in bounded memory, where the network does not take them in bands |

@@ -68,7 +68,7 @@ class Conditioning(ABC):
 
 
 @dataclass(frozen=True)
-class Unconditional(Conditioning):
+class NoConditioning(Conditioning):
     """`UNet2DModel`: a network without conditions."""
 
     halvings: int
@@ -85,7 +85,7 @@ class Unconditional(Conditioning):
         return output
 
 
-class OfOneText(Conditioning):
+class OneTextConditioning(Conditioning):
     """`UNet2DConditionModel` of Stable Diffusion 1 and 2, which takes a prompt."""
 
     parts = ("text_encoder", "tokenizer")
@@ -101,7 +101,7 @@ class OfOneText(Conditioning):
         return output
 
 
-class OfTwoTexts(Conditioning):
+class TwoTextConditioning(Conditioning):
     """`UNet2DConditionModel` of SDXL, which takes a prompt through two text encoders, and the picture's size."""
 
     parts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
@@ -215,10 +215,10 @@ def of(name: str, config: Mapping[str, Any]) -> Conditioning:
     if kind == "UNet2DModel":
         if config.get("time_embedding_type") == "fourier":
             raise DippError("model", f"{name} takes noise levels", "name a model that takes timesteps")
-        return Unconditional(len(config.get("block_out_channels") or [0]) - 1)
+        return NoConditioning(len(config.get("block_out_channels") or [0]) - 1)
     added = config.get("addition_embed_type")
     if added not in (None, "text_time"):
         raise DippError(
             "model", f"{name} takes {added} (addition_embed_type)", "name a model that takes nothing but a prompt"
         )
-    return OfOneText() if added is None else OfTwoTexts()
+    return OneTextConditioning() if added is None else TwoTextConditioning()

@@ -190,6 +190,20 @@ class TimestepDenoiser(Denoiser):
         return restored
 
 
+def require_pixels(width: int, height: int) -> None:
+    """Raise unless a picture has 1 to `MAX_PICTURE` pixels.
+
+    Args:
+        width: Width of the picture in pixels.
+        height: Height of the picture in pixels.
+
+    Raises:
+        DippError: The picture is empty or too large.
+    """
+    if not 0 < width * height <= MAX_PICTURE:
+        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
+
+
 def device_named(name: str | torch.device) -> Device:
     """Return a device by its name, loading PyTorch only if the machine may have a GPU.
 

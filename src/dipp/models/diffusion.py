@@ -1,4 +1,4 @@
-"""Diffusion mathematics: the noise schedule, one step of the reverse process, and samplers.
+"""Diffusion mathematics: the noise schedule, and one step of the reverse process.
 
 A variance-preserving diffusion [Ho et al., 2020] turns an image x0 in [−1, 1] into
 
@@ -18,11 +18,9 @@ may be NumPy arrays or torch tensors of any precision, which is kept. No framewo
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +28,7 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness
 from dipp.errors import DippError, InconsistentError
+from dipp.models.betas import betas_of, rescaled
 
 if TYPE_CHECKING:
     import torch
@@ -40,17 +39,10 @@ Denoise = Callable[[State, int], State]
 
 PREDICTIONS = ("epsilon", "v_prediction", "sample")
 """Possible meanings of a network's output: η, v = γ·η − σ·x0, or x0."""
-BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2")
-"""Names of the supported formulas for betas, as diffusers calls them."""
-MAX_TIMESTEPS = 1 << 16
-"""Largest number of timesteps of a schedule, which the format and the memory of a reader allow."""
 LOST_GAIN = 1 / 128
 """Largest share by which a plan rounds down the model's SNR gains along timesteps (`planning.planner`)."""
 LEAST_SNR = 1e-3
 """SNR below which x̂0 hardly depends on x_t, so that the fast sampler crosses that region in one step."""
-MAX_COSINE_BETA = Decimal("0.999")
-"""Largest beta of the cosine schedule."""
-HALF_PI = Decimal("1.5707963267948966192313216916397514420986")
 
 
 @dataclass(frozen=True)
@@ -124,12 +116,12 @@ class NoiseSchedule:
         Raises:
             DippError: A value is missing or invalid.
         """
-        betas = _betas(config)
+        betas = betas_of(config)
         if not ((betas > 0) & (betas < 1)).all():
             raise DippError("scheduler config", "must have betas strictly between 0 and 1")
         alphas = np.cumprod(1.0 - betas, dtype=np.float64)
         if config.get("rescale_betas_zero_snr"):
-            alphas = _rescaled(alphas)
+            alphas = rescaled(alphas)
         return cls(alphas, config.get("prediction_type", "epsilon"))
 
     def __len__(self) -> int:
@@ -257,126 +249,3 @@ def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
         shape: Shape of one state, (C, H, W).
     """
     return normals(randomness.stream(seed, purpose="start"), shape)
-
-
-def ancestral(
-    denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, noise: Callable[[int], State]
-) -> State:
-    """Return an image by DDPM sampling from the state x_t through every timestep, with t + 1 network calls.
-
-    It computes x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and finally x̂0.
-
-    Args:
-        denoise: The denoiser.
-        schedule: Its noise schedule.
-        x_t: The state (N, C, H, W).
-        t: Its timestep.
-        noise: Function from s to standard normals of the state's shape. Drawn from the common randomness (`normals`),
-            they give the same picture for the same file.
-    """
-    for s in range(t - 1, -1, -1):
-        x_t = schedule.step(s + 1, s).next_state(x_t, denoise(x_t, s + 1), noise(s))
-    return denoise(x_t, 0)
-
-
-def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, calls: int) -> State:
-    """Return an image by deterministic sampling from the state x_t, with at most `calls` network calls.
-
-    This is the second-order multistep DPM-Solver++ [Lu et al., 2022]. Its last step, to σ = 0, returns x̂0 itself.
-
-    With λ = log(γ/σ) the probability-flow equation has the solution
-
-        x_s = (σ_s/σ_t)·x_t + σ_s·∫ e^λ·x̂0(λ) dλ    from λ_t to λ_s
-
-    in which x̂0 is extrapolated linearly from the last two calls. Let h = λ_s − λ_t, and let h' and x̂0' be those of the
-    previous step. With D = x̂0 + (x̂0 − x̂0')·h/(2h'), the step is x_s = (σ_s/σ_t)·x_t + γ_s·(1 − e^−h)·D, correct to
-    second order. The first step has no previous one, and takes D = x̂0 (DDIM).
-
-    Args:
-        denoise: The denoiser.
-        schedule: Its noise schedule.
-        x_t: The state (N, C, H, W).
-        t: Its timestep.
-        calls: Largest number of network calls, at least 1.
-    """
-    timesteps = schedule.grid(t, calls)
-    levels = schedule._half_log_snrs()
-    x_hat = denoise(x_t, t)
-    slope: State | None = None  # derivative of x̂0 with respect to λ
-    for t, s in itertools.pairwise(timesteps):
-        h = float(levels[s] - levels[t])
-        target = x_hat if slope is None else x_hat + (h / 2) * slope
-        x_t = (schedule.sigma(s) / schedule.sigma(t)) * x_t + (-schedule.gamma(s) * math.expm1(-h)) * target
-        previous, x_hat = x_hat, denoise(x_t, s)
-        slope = (x_hat - previous) * (1 / h)
-    return x_hat
-
-
-def _betas(config: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return β_t of a scheduler config for all timesteps, in float64 (diffusers rounds them to float32)."""
-    trained = config.get("trained_betas")
-    if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
-        raise DippError("trained_betas", "must be a list of numbers in the scheduler config")
-    count = config.get("num_train_timesteps", len(trained) if trained is not None else None)
-    if not isinstance(count, int) or not 2 <= count <= MAX_TIMESTEPS:
-        raise DippError(
-            "num_train_timesteps",
-            f"must be a whole number from 2 to {MAX_TIMESTEPS} in the scheduler config, got {count}",
-        )
-    if trained is not None:
-        if len(trained) != count:
-            raise DippError("trained_betas", f"must be {count} values, one for each timestep, got {len(trained)}")
-        return np.array(trained, np.float64)
-    kind = config.get("beta_schedule")
-    if kind not in BETA_SCHEDULES:
-        raise DippError("beta_schedule", f"must be one of {', '.join(BETA_SCHEDULES)}, got {kind!r}")
-    if kind == "squaredcos_cap_v2":
-        return _cosine_betas(count)
-    first: Any = config.get("beta_start")
-    last: Any = config.get("beta_end")
-    if not (_is_number(first) and _is_number(last) and first > 0 and last > 0):
-        raise DippError(
-            "beta_start, beta_end", f"must be positive numbers in the scheduler config, got {first}, {last}"
-        )
-    ramp = np.arange(count) / (count - 1)
-    if kind == "linear":
-        return np.asarray(first + (last - first) * ramp, np.float64)
-    return np.square(math.sqrt(first) + (math.sqrt(last) - math.sqrt(first)) * ramp)
-
-
-def _rescaled(alphas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return noise levels rescaled to a last SNR of 0 [Lin et al., 2024], without that last one.
-
-    √ᾱ_t is shifted and scaled so that the last value is 0 and the first stays as it is.
-    """
-    roots = np.sqrt(alphas)
-    return np.asarray(np.square((roots[:-1] - roots[-1]) * (roots[0] / (roots[0] - roots[-1]))), np.float64)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _cosine_betas(count: int) -> NDArray[np.float64]:
-    """Return the betas of the cosine schedule [Nichol & Dhariwal, 2021].
-
-    β_i = min(1 − f((i + 1)/T)/f(i/T), 0.999) with f(u) = cos²(π/2·(u + 0.008)/1.008). They are computed in decimal
-    arithmetic, because the cosines of C libraries differ in their last bit, and ε follows from the betas.
-    """
-    with localcontext(prec=40):
-        offset = Decimal("0.008")
-        angles = [HALF_PI * (Decimal(i) / count + offset) / (1 + offset) for i in range(count + 1)]
-        squares = [_cosine(angle) ** 2 for angle in angles]
-        betas = [min(1 - after / before, MAX_COSINE_BETA) for before, after in itertools.pairwise(squares)]
-    return np.array([float(beta) for beta in betas])
-
-
-def _cosine(angle: Decimal) -> Decimal:
-    """Return the cosine by its Taylor series, which takes about 20 terms for angles up to π/2."""
-    total = term = Decimal(1)
-    n = 0
-    while abs(term) > Decimal("1e-38"):
-        n += 2
-        term *= -angle * angle / (n * (n - 1))
-        total += term
-    return total

@@ -72,7 +72,7 @@ class Build:
 
     def network(self) -> None:
         """Add the nodes of the whole network, as `network.Network.forward`."""
-        stride, one = self.config.stride, self.constant(1.0)
+        stride, unit = self.config.stride, self.constant(1.0)
         snr = self.node("Min", "snr", self.constant(LARGEST_SNR))
         parts = self.parts()
         y, known = parts["state"], parts.get("precision", snr)
@@ -80,7 +80,7 @@ class Build:
         height, width = (self.node("Shape", "y", start=axis, end=axis + 1) for axis in (2, 3))
         batch = self.node("Shape", "y", start=0, end=1)
         plane = self.node("Concat", batch, self.constant([1], np.int64), height, width, axis=0)
-        told = [self.node("Mul", enter, y), self.node("Expand", one, plane)]
+        told = [self.node("Mul", enter, y), self.node("Expand", unit, plane)]
         if "precision" in parts:
             relative = self.node("Sub", self.logarithm(known), self.logarithm(snr))
             told.append(self.node("Div", relative, self.constant(PRECISION_SCALE)))
@@ -99,7 +99,7 @@ class Build:
         zeros, axes = (self.constant(values, np.int64) for values in ([0, 0], [2, 3]))
         correction = self.node("Slice", correction, zeros, sides, axes)
         x0 = self.node("Add", self.node("Mul", skip, y), self.node("Mul", out, correction))
-        clamped = helper.make_node("Clip", [x0, self.constant(-1.0), one], ["x0"])
+        clamped = helper.make_node("Clip", [x0, self.constant(-1.0), unit], ["x0"])
         self.nodes.append(clamped)
 
     def parts(self) -> dict[str, str]:

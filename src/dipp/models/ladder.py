@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from dipp.core.latents import REACH
 from dipp.errors import DippError
-from dipp.models.diffusion import MAX_TIMESTEPS, NoiseSchedule
+from dipp.models.betas import MAX_TIMESTEPS
+from dipp.models.diffusion import NoiseSchedule
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dipp.errors import DippError
+from dipp.errors import DippError, installing
 from dipp.models import hub
 from dipp.models.components import TOKENIZER_CONFIG, Pipeline
 from dipp.models.identity import covered
@@ -83,7 +83,7 @@ def _encoded(
         raise DippError(
             "model",
             f"{pipeline.name} has text encoders, which need transformers",
-            'in a checkout of dipp, pip install ".[latent]"',
+            installing("latent"),
         ) from None
     from dipp.models.denoiser import Numbers
     from dipp.models.engine import computed

@@ -9,7 +9,7 @@
 | `meter` | the odometer as encoders use it, with a limit |
 """
 
-from dipp.odometer.accounts import Charge, LimitError, Odometer, PastRelease, Reading, Spent, fresh_release
+from dipp.odometer.accounts import Charge, LimitError, Odometer, PastRelease, Reading, TotalCost, fresh_release
 from dipp.odometer.meter import Meter
 
-__all__ = ["Charge", "LimitError", "Meter", "Odometer", "PastRelease", "Reading", "Spent", "fresh_release"]
+__all__ = ["Charge", "LimitError", "Meter", "Odometer", "PastRelease", "Reading", "TotalCost", "fresh_release"]

@@ -23,10 +23,10 @@ the picture twice counts twice.
 
 *If budgets are chosen by what was seen.* The sum of pure ε's still bounds the loss, since each outcome's loss is at
 most the sum of those that led to it. A sum of ρ's that is itself random bounds nothing by its realised value; but a
-limit that was fixed beforehand, and holds for every release, does: L at δ. *Proof sketch.* `Spent.at` allows a history
-if Σε ≤ L, or if Σρ ≤ ρ*, the most that converts to (L, δ). Stop the releases just before Σρ would pass ρ*: that is
-ρ*-zCDP [Feldman & Zrnic, 2021, at every order], so (L, δ). A history that is not stopped so has Σε ≤ L, hence a loss of
-at most L, and adds nothing to δ.
+limit that was fixed beforehand, and holds for every release, does: L at δ. *Proof sketch.* `TotalCost.at` allows a
+history if Σε ≤ L, or if Σρ ≤ ρ*, the most that converts to (L, δ). Stop the releases just before Σρ would pass ρ*: that
+is ρ*-zCDP [Feldman & Zrnic, 2021, at every order], so (L, δ). A history that is not stopped so has Σε ≤ L, hence a loss
+of at most L, and adds nothing to δ.
 
 *Redactions* release everything outside their regions as it is: ε is infinite there, and so is the ε of the row. The row
 keeps which pixels were hidden. A pixel is still hidden if every such release of its picture has hidden it; the sum of
@@ -117,7 +117,7 @@ class PastRelease(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spent:
+class TotalCost:
     """The sums of the costs of all releases of a picture."""
 
     picture: bytes
@@ -152,7 +152,7 @@ class Reading(NamedTuple):
     """Number of different pictures in the release."""
     again: int
     """Number of these pictures that were released more than once by now."""
-    worst: Spent | None
+    worst: TotalCost | None
     """Sums of the picture with the largest ε at the given δ, then the largest ρ; None without pictures."""
 
 
@@ -250,8 +250,8 @@ class Odometer:
             with transaction(database):
                 if _is_charged(database, release):  # another process charged it meanwhile
                     return _reading(database, release, delta, size)
-                made = datetime.now(UTC).isoformat(timespec="seconds")
-                database.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?)", (release, made, command))
+                time = datetime.now(UTC).isoformat(timespec="seconds")
+                database.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?)", (release, time, command))
                 database.execute("INSERT INTO charges SELECT * FROM pending")
                 reading = _reading(database, release, delta, size)
                 if limit is not None and reading.worst is not None and reading.worst.at(delta) > limit:
@@ -271,7 +271,7 @@ class Odometer:
                 "LEFT JOIN charges ON release = id GROUP BY id ORDER BY number"
             ).fetchall()
 
-    def pictures(self, most: int, size: Size = PIXEL) -> list[Spent]:
+    def pictures(self, most: int, size: Size = PIXEL) -> list[TotalCost]:
         """Return the sums of the `most` pictures with the largest ε, for any object of a size, the largest first.
 
         Args:
@@ -280,7 +280,7 @@ class Odometer:
         """
         with connected(self.folder, size) as database:
             rows = database.execute(SUMS + " GROUP BY picture ORDER BY 3 DESC, picture LIMIT ?", (most,))
-            return [replace(Spent(*row), size=size) for row in rows]
+            return [replace(TotalCost(*row), size=size) for row in rows]
 
     def count(self) -> int:
         """Return the number of different pictures."""
@@ -288,7 +288,7 @@ class Odometer:
             (count,) = database.execute("SELECT COUNT(DISTINCT picture) FROM charges").fetchone()
         return int(count)
 
-    def spent(self, picture: bytes, size: Size = PIXEL) -> Spent:
+    def spent(self, picture: bytes, size: Size = PIXEL) -> TotalCost:
         """Return the sums of all releases of a picture, for any object of a size.
 
         Args:
@@ -297,7 +297,7 @@ class Odometer:
         """
         with connected(self.folder, size) as database:
             row = database.execute(SUMS + " WHERE picture = ? GROUP BY picture", (picture,)).fetchone()
-        return Spent(picture, 0, 0.0, 0.0, size=size) if row is None else replace(Spent(*row), size=size)
+        return TotalCost(picture, 0, 0.0, 0.0, size=size) if row is None else replace(TotalCost(*row), size=size)
 
     def history(self, picture: bytes) -> list[PastRelease]:
         """Return the releases of a picture, given by its mark, oldest first."""
@@ -329,7 +329,7 @@ def _reading(database: sqlite3.Connection, release: str, delta: float | None, si
     of_release = "SELECT picture FROM charges WHERE release = ?"
     rows = database.execute(f"{SUMS} WHERE picture IN ({of_release}) GROUP BY picture", (release,))
     pictures, again, worst = 0, 0, None
-    for spent in (replace(Spent(*row), size=size) for row in rows):
+    for spent in (replace(TotalCost(*row), size=size) for row in rows):
         pictures, again = pictures + 1, again + (spent.releases > 1)
         larger = worst is None or (spent.at(delta), spent.rho) > (worst.at(delta), worst.rho)
         worst = spent if larger else worst

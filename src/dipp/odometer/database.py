@@ -103,7 +103,7 @@ def require_sound(database: sqlite3.Connection, folder: Path) -> None:
         raise DippError(
             "odometer",
             f"{folder / DATABASE} is damaged and would count too little",
-            "restore it from a backup, or move the folder away to start anew",
+            "restore it from a backup, or move the folder away to start again",
         )
 
 
@@ -120,11 +120,11 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     if version > VERSION:
         raise DippError("odometer", f"{folder} was written by a newer dipp", "upgrade dipp")
     if 0 < version < VERSION:
-        raise DippError("odometer", f"{folder} was written by an earlier dipp", "move the folder away to start anew")
+        raise DippError("odometer", f"{folder} was written by an earlier dipp", "move the folder away to start again")
     if not version:
         if (folder / KEY).exists():
             raise DippError(
-                "odometer", f"{folder / DATABASE} is lost", "restore it, or move the folder away to start anew"
+                "odometer", f"{folder / DATABASE} is lost", "restore it, or move the folder away to start again"
             )
         for line in SCHEMA:
             database.execute(line)

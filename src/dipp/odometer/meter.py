@@ -81,7 +81,7 @@ class Meter:
         elif self.limit is not None and not self.begin:
             raise DippError(
                 "odometer-limit",
-                "needs an odometer, and there is none yet that knows earlier releases",
+                "needs an odometer that knows earlier releases, and this machine has none yet",
                 "name its folder in DIPP_ODOMETER, or begin one with --odometer-begin (in Python: Meter(begin=True))",
             )
 

@@ -6,10 +6,10 @@ import json
 import shlex
 from datetime import date
 
-from dipp.papers.guarantee import FILL_IN, Released, Words
+from dipp.papers.guarantee import FILL_IN, ReleaseDescription, Words
 
 
-def card(released: Released) -> str:
+def card(released: ReleaseDescription) -> str:
     """Return the dataset card of a release as Markdown."""
     words, facts, claim = released.words, released.facts, released.certificate
     config = 'configs: [{config_name: default, data_files: "shard-*.parquet"}]'
@@ -91,10 +91,10 @@ def opening(
     ]
 
 
-def _use(released: Released) -> list[str]:
+def _use(released: ReleaseDescription) -> list[str]:
     """Return lines that explain how to check, decode and load the release, from the folder that holds it."""
-    place, outside = (".", "../") if released.is_dataset else (released.parts[0].name, "")
-    file, pictures = shlex.quote(place), f"{outside}pictures"
+    path, outside = (".", "../") if released.is_dataset else (released.parts[0].name, "")
+    file, pictures = shlex.quote(path), f"{outside}pictures"
     return [
         "## Use",
         "",
@@ -108,7 +108,7 @@ def _use(released: Released) -> list[str]:
         "```python",
         "import dipp",
         "",
-        f"data = dipp.load({json.dumps(place, ensure_ascii=False)}, cache={json.dumps(outside + 'decoded')})",
+        f"data = dipp.load({json.dumps(path, ensure_ascii=False)}, cache={json.dumps(outside + 'decoded')})",
         "```",
         "",
         "The first command computes the certificate again, the second writes PNG files. `data` is a PyTorch dataset "

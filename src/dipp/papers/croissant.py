@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dipp.papers.guarantee import FILL_IN, Released
+from dipp.papers.guarantee import FILL_IN, ReleaseDescription
 
 CROISSANT = "http://mlcommons.org/croissant/"
 TERMS = (
@@ -43,7 +43,7 @@ def context() -> dict[str, Any]:
     }
 
 
-def metadata(released: Released, base: str = "", text_labels: bool = False) -> dict[str, Any]:
+def metadata(released: ReleaseDescription, base: str = "", text_labels: bool = False) -> dict[str, Any]:
     """Return the metadata of a release as a dictionary for JSON.
 
     Args:

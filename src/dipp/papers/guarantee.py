@@ -18,7 +18,7 @@ from dipp.core.code import Code
 from dipp.core.unit import Unit
 from dipp.core.units import Pixel
 from dipp.core.words import counted
-from dipp.data import manifest, store, subjects
+from dipp.data import folder, manifest, subjects
 from dipp.errors import DippError, NoCertificateError
 from dipp.format import archive
 from dipp.privacy import advice
@@ -70,7 +70,7 @@ class ReleasedFile:
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleaseDescription:
     """A release, with the answers in words that papers share."""
 
     words: Words
@@ -84,11 +84,11 @@ class Released:
     day: date
 
     @classmethod
-    def read(cls, place: Path, words: Words) -> Released:
+    def read(cls, path: Path, words: Words) -> ReleaseDescription:
         """Return the release in a folder that `dipp privatize` wrote, or in a `.dipp` file.
 
         Args:
-            place: Path of the folder or file.
+            path: Path of the folder or file.
             words: The words that only the owner of the release knows.
 
         Raises:
@@ -96,22 +96,22 @@ class Released:
         """
         day = datetime.now(UTC).date()
         try:
-            if place.is_dir():
-                facts = store.read_manifest(place)
+            if path.is_dir():
+                facts = folder.read_manifest(path)
                 _ = [facts[name] for name in NEEDED]
-                entries = store.shard_entries(facts)
+                entries = folder.shard_entries(facts)
                 parts = tuple(ReleasedFile(name, int(file["bytes"]), str(file["sha256"])) for name, file in entries)
-                return cls(words, facts, parts, True, str(facts["not_hidden"]), day)._named(place.resolve().name)
+                return cls(words, facts, parts, True, str(facts["not_hidden"]), day)._named(path.resolve().name)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DippError):
                 raise
-            raise DippError(str(place), "has a damaged manifest", "get it again") from None
+            raise DippError(str(path), "has a damaged manifest", "get it again") from None
         reader = f"(read by {__version__}; the file does not say which version wrote it)"
-        facts = {**archive.open(place).facts(), "dipp": reader, "labels": None}
-        part = ReleasedFile(place.name, place.stat().st_size, store.sha256(place))
-        return cls(words, facts, (part,), False, manifest.not_hidden(False, facts["grey"] > 0), day)._named(place.name)
+        facts = {**archive.open(path).facts(), "dipp": reader, "labels": None}
+        part = ReleasedFile(path.name, path.stat().st_size, folder.sha256(path))
+        return cls(words, facts, (part,), False, manifest.not_hidden(False, facts["grey"] > 0), day)._named(path.name)
 
-    def _named(self, name: str) -> Released:
+    def _named(self, name: str) -> ReleaseDescription:
         return self if self.words.name else replace(self, words=replace(self.words, name=name))
 
     @property
@@ -124,6 +124,13 @@ class Released:
         """The certificate as a dictionary; None if the mechanism has no guarantee."""
         certificate: dict[str, Any] | None = self.facts["certificate"]
         return certificate
+
+    @property
+    def _claim(self) -> dict[str, Any]:
+        """The certificate as a dictionary. Raise if the release has none."""
+        if self.certificate is None:
+            raise NoCertificateError(self.name, "has no certificate, because its coding is not differentially private")
+        return self.certificate
 
     @property
     def description(self) -> str:
@@ -140,9 +147,7 @@ class Released:
     @property
     def unit(self) -> Unit:
         """The unit of the certificate. Raise if the release has no certificate."""
-        if self.certificate is None:
-            raise NoCertificateError("unit", "does not exist: this coding is not differentially private")
-        return units.from_dict(self.certificate["unit"])
+        return units.from_dict(self._claim["unit"])
 
     @property
     def unit_details(self) -> str:
@@ -158,19 +163,15 @@ class Released:
     @property
     def meaning(self) -> str:
         """What ε is worth, in sentences. Raise if the release has no certificate."""
-        if self.certificate is None:
-            raise NoCertificateError("meaning", "does not exist: this coding is not differentially private")
-        first = Headline.of(self.certificate)
+        first = Headline.of(self._claim)
         sentences = (f"As a bound, {first.grade.name}: {first.bound}", *((first.measured,) if first.measured else ()))
-        warnings = advice.release_warnings(self.certificate, self.facts["pixels"], self.facts["images"])
+        warnings = advice.release_warnings(self._claim, self.facts["pixels"], self.facts["images"])
         return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*sentences, *warnings))
 
     @property
     def by_size(self) -> str:
         """The prices of objects by their size, up to the largest picture. Raise if the release has no certificate."""
-        if self.certificate is None:
-            raise NoCertificateError("by_size", "does not exist: this coding is not differentially private")
-        listed = prices((window["window"], window["epsilon"]) for window in self.certificate["by_size"])
+        listed = prices((window["window"], window["epsilon"]) for window in self._claim["by_size"])
         whole = self.facts["whole"]
         return listed if whole is None else f"{listed}; everything in the largest picture: {upper(whole['epsilon'])}"
 

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 from dipp.core.words import counted
-from dipp.data.store import PICTURES
+from dipp.data.folder import PICTURES
 from dipp.papers.card import opening
 from dipp.papers.guarantee import FILL_IN, Words
 

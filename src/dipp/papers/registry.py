@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from dipp.errors import NoCertificateError
-from dipp.papers.guarantee import FILL_IN, Released
+from dipp.papers.guarantee import FILL_IN, ReleaseDescription
 
 
-def entry(released: Released) -> dict[str, Any]:
+def entry(released: ReleaseDescription) -> dict[str, Any]:
     """Return the entry of a release in the registry as a dictionary.
 
     Raises:
@@ -73,7 +73,7 @@ def entry(released: Released) -> dict[str, Any]:
     }
 
 
-def text(released: Released) -> str:
+def text(released: ReleaseDescription) -> str:
     """Return the entry of a release as YAML."""
     return "\n".join(_yaml(entry(released))) + "\n"
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dipp import files
+from dipp.data.folder import PAPERS, REDACTED, manifest_of
 from dipp.data.shards import Shard
-from dipp.data.store import PAPERS, REDACTED, manifest_of
 from dipp.errors import DippError
 from dipp.papers import croissant, redaction, registry
 from dipp.papers.card import card
-from dipp.papers.guarantee import Released, Words
+from dipp.papers.guarantee import ReleaseDescription, Words
 
 CARD, CROISSANT, REGISTRY = PAPERS
 
@@ -45,11 +45,11 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
     target = output or folder_of(release)
     if release.is_dir() and (facts := manifest_of(release))["format"] == REDACTED:
         return [_write_card(facts, words, release, target, overwrite=overwrite)]
-    released = Released.read(release, words)
+    released = ReleaseDescription.read(release, words)
     base = "../" if target == folder_of(release) and not released.is_dataset else ""
     text_labels = released.is_dataset and _text_labels(release / released.parts[0].name)
     texts = _texts(released, base, text_labels)
-    draft = Released.read(release, Words())
+    draft = ReleaseDescription.read(release, Words())
     for name in texts:
         if not _is_draft(target / name, draft, base, text_labels):
             files.require_new(target / name, overwrite=overwrite)
@@ -76,7 +76,7 @@ def _write_card(facts: dict[str, Any], words: Words, release: Path, target: Path
     return path
 
 
-def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
+def _texts(released: ReleaseDescription, base: str, text_labels: bool) -> dict[str, str]:
     """Return the text of each paper by its file name; `base` stands before the names of the release's files."""
     metadata = croissant.metadata(released, base, text_labels)
     texts = {CARD: card(released), CROISSANT: json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"}
@@ -85,7 +85,7 @@ def _texts(released: Released, base: str, text_labels: bool) -> dict[str, str]:
     return texts
 
 
-def _is_draft(path: Path, draft: Released, base: str, text_labels: bool) -> bool:
+def _is_draft(path: Path, draft: ReleaseDescription, base: str, text_labels: bool) -> bool:
     """Return whether a paper is exactly what `dipp privatize` has written."""
     return _is_written(path, lambda day: _texts(replace(draft, day=day), base, text_labels)[path.name])
 

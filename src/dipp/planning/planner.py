@@ -78,7 +78,7 @@ class Sizes:
     def __post_init__(self) -> None:
         if not 0 <= self.pad < self.index_bits <= MAX_INDEX_BITS:
             bounds = f"0 ≤ pad < index_bits ≤ {MAX_INDEX_BITS}"
-            raise DippError("pad, index_bits", f"must satisfy {bounds}, got {self.pad:g} and {self.index_bits}")
+            raise DippError("pad and index_bits", f"must satisfy {bounds}, got {self.pad:g} and {self.index_bits}")
         if not 0 < self.saturation < 1:
             raise DippError("saturation", f"must be between 0 and 1, got {self.saturation}")
 
@@ -153,7 +153,7 @@ class Planner:
         """
         limits = (final_timestep is not None) + (bpp is not None)
         if limits > 1:
-            raise DippError("final_timestep, bpp", "cannot both be given", "leave one out")
+            raise DippError("final_timestep and bpp", "cannot both be given", "leave one out")
         if budget is None and not limits:
             raise DippError(
                 "bpp", "must be a rate for a coding without a certificate", "pass --bpp or --final-timestep"
@@ -172,7 +172,8 @@ class Planner:
             if bpp is None:
                 reached = [point.final_timestep or 0 for point in points] or [0]
                 advice = f"choose one from {min(reached)} to {max(reached)}"
-            raise DippError(limit, f"{value} is out of reach of {budget or 'any path'}", advice)
+            verb = "reached" if bpp is None else "kept"
+            raise DippError(limit, f"{value} cannot be {verb}{f' within {budget}' if budget else ''}", advice)
         good = max(point.psnr for point in within) - NEAR_TIE
         return min((point for point in within if point.psnr >= good), key=lambda point: (point.bits, -point.psnr))
 

@@ -214,7 +214,7 @@ class Preset(ABC):
             DippError: Unit and size were both given, or the preset certifies pixels alone.
         """
         if unit is not None and hidden is not None:
-            raise DippError("unit, hide", "cannot both be given", "leave out the unit, which hide chooses")
+            raise DippError("unit and hide", "cannot both be given", "leave out the unit, which hide chooses")
         option = "hide" if hidden is not None else "unit" if (unit or Pixel()) != Pixel() else None
         if not self.any_unit and option is not None:
             reason = "certifies pixels alone" if self.certified else "has no certificate"
@@ -251,7 +251,7 @@ class SensingPreset(Preset):
 
     def _planner(self, denoiser: Denoiser, table: ErrorTable, geometry: Geometry) -> SensingPlanner:
         if table.residuals is None:
-            raise DippError("calibration", "has no residuals of sensing", "make it anew with `dipp calibrate`")
+            raise DippError("calibration", "has no residuals of sensing", "make it again with `dipp calibrate`")
         limits = self.calls, default_bpp(geometry.pixels)
         return SensingPlanner(table.residuals, denoiser.schedule, geometry, *limits, coarse=denoiser.any_size)
 

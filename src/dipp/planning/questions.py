@@ -173,7 +173,7 @@ class QuestionPlanner:
             raise DippError("budget", f"{budget} is too small for any question", "give a larger one")
         within = [point for point in every if bpp is None or point.bpp <= bpp]
         if not within:
-            raise DippError("bpp", f"{bpp:g} is out of reach of {budget}", f"give at least {upper(every[0].bpp, 3)}")
+            raise DippError("bpp", f"{bpp:g} cannot be kept within {budget}", f"give at least {upper(every[0].bpp, 3)}")
         return replace(within[-1], bound=len(within) < len(every))
 
     def frontier(self, budget: Budget | None) -> tuple[Point, ...]:

@@ -67,7 +67,9 @@ class Residuals:
         if self.touched.shape != self.snrs.shape or not ((self.touched > 0.5) & (self.touched < 2)).all():
             raise DippError("touched", "must have a factor between 0.5 and 2 for each SNR")
         if self.searched.shape != (len(self.realised), 2) or not ((self.realised > 0) & (self.realised <= 1.5)).all():
-            raise DippError("searched, realised", "must be rows of pad and tilt, and a fraction above 0 for each row")
+            raise DippError(
+                "searched and realised", "must be rows of pad and tilt, and a fraction above 0 for each row"
+            )
         if not ((self.searched > 0).all() and all((np.diff(tilts) > 0).all() for _, tilts, _ in self._curves)):
             raise DippError("searched", "must have positive pads and tilts, with ascending tilts for each pad")
 
@@ -75,9 +77,9 @@ class Residuals:
         """Return the sizes of the residuals at some SNRs (N,), as rows (N, Q)."""
         first, logs = self.snrs[1], np.log(self.snrs[1:])
         wanted = np.log(np.maximum(snrs, first))
-        place = np.interp(wanted, logs, np.arange(len(logs)))
-        low = np.minimum(place.astype(np.int64), len(logs) - 2)
-        share = (place - low)[:, None]
+        position = np.interp(wanted, logs, np.arange(len(logs)))
+        low = np.minimum(position.astype(np.int64), len(logs) - 2)
+        share = (position - low)[:, None]
         start, inner = self._logs[0], self._logs[1:]
         rows = (1 - share) * inner[low] + share * inner[low + 1]
         rows += np.maximum(wanted - logs[-1], 0.0)[:, None] * self._last_slope

@@ -28,15 +28,12 @@ import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.channels import Sign
-from dipp.core.code import Tilted
+from dipp.core.code import TiltedCode
 from dipp.core.geometry import Geometry
 from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan
@@ -44,14 +41,13 @@ from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule
 from dipp.planning import levels
-from dipp.planning.planner import MAX_CHUNK, NEAR_TIE, Point, require_limits, short_floats
+from dipp.planning.planner import NEAR_TIE, Point, require_limits, short_floats
 from dipp.planning.residuals import Residuals
+from dipp.planning.sensing_choices import SENSING_CODES, Choice, ChoiceColumns, Floats, SteppedChoices, chunked
 from dipp.planning.tilts import TINY, deviation, divergence, gain, largest_tilt
 from dipp.privacy.budget import Budget
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
-
-Floats = NDArray[np.float64]
 
 LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)
 """N: numbers of steps that are tried, beside the largest number that the calls allow."""
@@ -76,8 +72,6 @@ PASSES = (
     16.0,
 )
 """T: numbers of passes, from every 128th pixel touched once to every pixel touched sixteen times."""
-SENSING_CODES: tuple[Tilted, ...] = (Pairs(), Flat(), StepLimited(Fraction(2)))
-"""The codes that a plan may take."""
 SEARCHES = ((16, 3.0), (18, 4.0), (18, 6.0), (18, 8.0))
 """Index bits and pads that are tried with codes that search.
 
@@ -91,8 +85,6 @@ LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
 """Fraction by which a plan may exceed a rate, because pictures are not always whole groups."""
-SPARE = 1.08
-"""Factor on the expected bits of codes whose indices differ in length, so that rates are kept: no file exceeded it."""
 LARGE = 256 * 256
 """Number of pixels of a picture from which a network call takes so long that fewer calls are worth some quality."""
 GIVEN_UP = 0.3
@@ -101,76 +93,6 @@ LEAST_GAIN = 0.02
 """Quality in dB by which a point of the frontier must be better than the one before it."""
 WORTH_SAYING = 0.25
 """Quality in dB that more bits must buy for a plan to be called bound by the rate."""
-
-
-class ChoiceColumns(NamedTuple):
-    """Arrays with one value for each choice, from which the costs of steps are computed."""
-
-    index_bits: Floats
-    pad: Floats
-    codes: dict[Tilted, NDArray[np.bool_]]
-    """For each code, whether each choice has it."""
-    searches: NDArray[np.bool_]
-    """Whether the code of each choice searches; otherwise a chunk is a coordinate, and an index is a bit."""
-
-    @classmethod
-    def of(cls, choices: Sequence[Choice]) -> ChoiceColumns:
-        """Return the columns of these choices."""
-        names = [choice.code.name for choice in choices]  # quicker to compare than the codes themselves
-        codes = {code.name: code for code in SENSING_CODES}
-        return cls(
-            np.array([choice.index_bits for choice in choices], np.float64),
-            np.array([choice.pad for choice in choices]),
-            {codes[name]: np.array([other == name for other in names]) for name in dict.fromkeys(names)},
-            np.array([codes[name].searches for name in names]),
-        )
-
-    def part(self, which: NDArray[np.int64]) -> ChoiceColumns:
-        """Return the values of some of the choices, given by their numbers."""
-        codes = {code: rows[which] for code, rows in self.codes.items()}
-        return ChoiceColumns(self.index_bits[which], self.pad[which], codes, self.searches[which])
-
-
-class Choice(NamedTuple):
-    """The numbers that a sensing plan follows from."""
-
-    code: Tilted
-    index_bits: int
-    pad: float
-    groups: int
-    """g, the number of steps of a pass."""
-    steps: int
-    """N, the number of steps."""
-    clip: float
-    """k, the clip in deviations of the residual."""
-
-    @property
-    def touches(self) -> int:
-        """Number of times that the worst pixel is touched: ⌈N/g⌉."""
-        return -(-self.steps // self.groups)
-
-
-class Chunked(NamedTuple):
-    """The chunks of one step, with one value for each choice."""
-
-    size: Floats
-    index_bits: Floats
-    kl: Floats
-    """Divergence of a chunk, in bits."""
-    bits: Floats
-    """Bits of the step."""
-
-
-class SteppedChoices(NamedTuple):
-    """The steps of all choices: final SNR and bits of each choice, and arrays of shape (choices, steps)."""
-
-    snr: Floats
-    bits: Floats
-    clips: Floats
-    gains: Floats
-    sizes: Floats
-    index_bits: Floats
-    kls: Floats
 
 
 class Options(NamedTuple):
@@ -197,7 +119,7 @@ class SensingPlanner:
     """Largest number of network calls along the chain. A plan has one step more, since the first needs no call."""
     rate: float
     """Default for the largest payload in bits per pixel."""
-    codes: tuple[Tilted, ...] = SENSING_CODES
+    codes: tuple[TiltedCode, ...] = SENSING_CODES
     """The codes that a plan may take."""
     coarse: bool = False
     """Whether early steps may be predicted at a lower resolution (`levels`), as a network of any size can."""
@@ -218,7 +140,7 @@ class SensingPlanner:
             DippError: An argument is invalid, or no plan keeps the limits.
         """
         if bpp is not None and final_timestep is not None:
-            raise DippError("final_timestep, bpp", "cannot both be given", "leave one out")
+            raise DippError("final_timestep and bpp", "cannot both be given", "leave one out")
         require_limits(self.schedule, final_timestep, bpp)
         options = self._options(budget)
         every = self._frontier(options)
@@ -235,7 +157,8 @@ class SensingPlanner:
         if not within:
             reached = max(point.snr for point in every)
             least = upper(every[0].bpp, 3) if final_timestep is None else self._first_within(reached)
-            raise DippError(limit, f"{value} is out of reach of {budget}", f"give at least {least}")
+            verb = "kept" if final_timestep is None else "reached"
+            raise DippError(limit, f"{value} cannot be {verb} within {budget}", f"give at least {least}")
         good = within[-1].psnr - NEAR_TIE
         chosen = min(
             (point for point in within if point.psnr >= good), key=lambda point: (point.bits, len(point.plan.steps))
@@ -352,7 +275,7 @@ class SensingPlanner:
             theta = tilts[on, None] * np.minimum(r / clips[on, step, None], 1.0)
             gains[on, step] = short_floats(gain(r, theta, share[on] * self.residuals.touched_at(snr[on]), q[on]))
             kl = np.maximum(touched[on, step] * divergence(theta).mean(axis=1), TINY)
-            cost = _chunked(columns.part(on), touched[on, step], kl)
+            cost = chunked(columns.part(on), touched[on, step], kl)
             sizes[on, step], index_bits[on, step], kls[on, step] = cost.size, cost.index_bits, cost.kl
             snr[on] += gains[on, step]
             bits[on] += cost.bits
@@ -381,17 +304,3 @@ class SensingPlanner:
     def _share(self, pad: float, tilt: float) -> float:
         """Return κ, the fraction of its tilt that a code of this pad realises."""
         return 1.0 if pad == 0 else self.residuals.realised_at(pad, tilt)
-
-
-def _chunked(columns: ChoiceColumns, touched: Floats, kl: Floats) -> Chunked:
-    """Return the chunks of one step of all choices: single coordinates for pairs, the largest ones for a search."""
-    size = np.clip(np.floor(touched * (columns.index_bits - columns.pad) / kl), 1, MAX_CHUNK)
-    size = np.where(columns.searches, np.minimum(size, np.maximum(touched, 1.0)), 1.0)
-    chunks = np.ceil(touched / size)
-    each = kl / np.maximum(chunks, 1.0)
-    index_bits = np.where(columns.searches, np.clip(np.ceil(each + columns.pad), 1, columns.index_bits), 1.0)
-    bits = np.empty(len(kl))
-    for code, rows in columns.codes.items():
-        spare = 1.0 if code.fixed_length else SPARE
-        bits[rows] = spare * chunks[rows] * code.expected_bits(each[rows], index_bits[rows])
-    return Chunked(size, index_bits, each, bits)

@@ -95,7 +95,7 @@ class ErrorTable:
         """Raise if the table was measured with another schedule."""
         known = [t < len(schedule) and math.isclose(schedule.snr(t), snr, rel_tol=1e-6) for t, snr in self._grid()]
         if not all(known):
-            raise DippError("calibration", "was made with another noise schedule", "calibrate this model anew")
+            raise DippError("calibration", "was made with another noise schedule", "calibrate this model again")
 
     def mse(self, snr: Floats | float, chains: str | None = None) -> Floats:
         """Return the mean squared error per sub-pixel at some SNRs.
@@ -165,9 +165,9 @@ class ErrorTable:
         """
         snrs, factors = np.asarray(snrs, np.float64), np.asarray(factors, np.float64)
         if snrs.ndim != 1 or not snrs.size or snrs.shape != factors.shape or (np.diff(snrs) <= 0).any():
-            raise DippError("snrs, factors", "must be one or more ascending SNRs, and a factor for each")
+            raise DippError("snrs and factors", "must be one or more ascending SNRs, and a factor for each")
         if not (_finite(snrs) and (snrs > 0).all() and _finite(factors) and (factors > 0).all()):
-            raise DippError("snrs, factors", "must be finite positive numbers")
+            raise DippError("snrs and factors", "must be finite positive numbers")
         row = np.exp(np.interp(np.log(self.snrs), np.log(snrs), np.log(factors)))
         return replace(self, inflation={**self.inflation, chains: row})
 
@@ -220,10 +220,10 @@ class ErrorTable:
         except OSError:
             raise DippError(path.name, "cannot be read", "make it with `dipp calibrate`") from None
         except (ValueError, RecursionError):
-            raise DippError(path.name, "is damaged: it is not JSON", "make it anew with `dipp calibrate`") from None
+            raise DippError(path.name, "is damaged: it is not JSON", "make it again with `dipp calibrate`") from None
         if not isinstance(content, dict) or content.get("version") != VERSION:
             raise DippError(
-                path.name, f"is not a calibration of format {VERSION}", "make it anew with `dipp calibrate`"
+                path.name, f"is not a calibration of format {VERSION}", "make it again with `dipp calibrate`"
             )
         names = ("timesteps", "snrs", "quantiles", "inflation", "provenance")
         try:
@@ -233,7 +233,7 @@ class ErrorTable:
             raise error.within(path.name) from None
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise DippError(
-                path.name, "is damaged: numbers are missing", "make it anew with `dipp calibrate`"
+                path.name, "is damaged: numbers are missing", "make it again with `dipp calibrate`"
             ) from None
 
     def _grid(self) -> zip[tuple[int, float]]:
@@ -245,9 +245,9 @@ class ErrorTable:
 
     def _place(self, snrs: Floats) -> tuple[NDArray[np.int64], Floats]:
         """Return the number of the grid cell of each SNR, and its position in the cell from 0 to 1."""
-        place = np.interp(np.log(snrs), np.log(self.snrs), np.arange(len(self.snrs)))
-        low = np.minimum(place.astype(np.int64), len(self.snrs) - 2)
-        return low, place - low
+        position = np.interp(np.log(snrs), np.log(self.snrs), np.arange(len(self.snrs)))
+        low = np.minimum(position.astype(np.int64), len(self.snrs) - 2)
+        return low, position - low
 
 
 def grid(schedule: NoiseSchedule, points: int = POINTS) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core.code import Tilted
+from dipp.core.code import TiltedCode
 from dipp.privacy.budget import Budget
 
 Floats = NDArray[np.float64]
@@ -18,7 +18,7 @@ SAFE = 1 - 1e-9
 """Factor that lowers tilts, so that rounding cannot exceed the budget."""
 
 
-def largest_tilt(code: Tilted, touches: int, budget: Budget) -> float:
+def largest_tilt(code: TiltedCode, touches: int, budget: Budget) -> float:
     """Return V: the largest tilt, in nats and before α is folded in, at which `touches` touches keep the budget.
 
     Args:

@@ -1,4 +1,4 @@
-"""Check that a release follows from the public table of its model, also in the numbers that decoding does not need.
+"""Check that an encoding follows from the public table of its model, also in the numbers that decoding does not need.
 
 A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order. A
 sender who rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model
@@ -30,13 +30,14 @@ from dipp.core.plan import Coding
 from dipp.core.steps import Question, SensingStep, Step
 from dipp.errors import DippError, InconsistentError
 from dipp.format.bytes import Integers
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.planning.planner import short_floats
 from dipp.planning.presets import PRESETS
 from dipp.planning.questions import CODING, step_of, table
 from dipp.planning.residuals import Residuals
-from dipp.planning.sensing import CLIPS, SENSING_CODES
+from dipp.planning.sensing import CLIPS
+from dipp.planning.sensing_choices import SENSING_CODES
 from dipp.planning.table import ErrorTable
 from dipp.planning.tilts import deviation, gain
 
@@ -50,56 +51,56 @@ SAME = 1e-9
 """Largest relative difference between the results of a formula on two machines."""
 
 
-def made_with_the_embedded_model(release: Release) -> bool:
-    """Return whether a release names the denoiser that ships with dipp."""
-    return bool(ErrorTable.of_model(embedded.FOLDER).provenance.get("model") == release.model)
+def made_with_the_embedded_model(parameters: PublicParameters) -> bool:
+    """Return whether public parameters name the denoiser that ships with dipp."""
+    return bool(ErrorTable.of_model(embedded.FOLDER).provenance.get("model") == parameters.model)
 
 
-def verify(release: Release, model: str | Path, calibration: str | Path | None = None) -> None:
-    """Raise if a release does not follow from a model and its public table. Weights are not read.
+def verify(parameters: PublicParameters, model: str | Path, calibration: str | Path | None = None) -> None:
+    """Raise if an encoding does not follow from a model and its public table. Weights are not read.
 
     Args:
-        release: The public parameters of an encoding.
+        parameters: The public parameters of an encoding.
         model: Folder of the model, or its id on the hub.
         calibration: File of the table. By default the one beside the weights.
 
     Raises:
         DippError: The table is of another model, or cannot be read.
-        InconsistentError: No honest encoder made this release with the model.
+        InconsistentError: No honest encoder used these parameters with the model.
     """
     costs = ErrorTable.of_model(model, calibration)
-    if (measured := costs.provenance.get("model")) != release.model:
+    if (measured := costs.provenance.get("model")) != parameters.model:
         raise DippError(
-            "model", f"is {release.model} in the file, and the table is of {measured}", "name another --model"
+            "model", f"is {parameters.model} in the file, and the table is of {measured}", "name another --model"
         )
     # A file that calls channels pixels would state a smaller ε, because each such pixel is touched less often.
-    if release.channels != (channels := models.channels(model)):
+    if parameters.channels != (channels := models.channels(model)):
         raise InconsistentError(
-            "channels", f"are {release.channels} in the file, and its model has {channels}", "do not trust the file"
+            "channels", f"are {parameters.channels} in the file, and its model has {channels}", "do not trust the file"
         )
-    CHECKS[release.plan.kind](release, costs, model)
+    CHECKS[parameters.plan.kind](parameters, costs, model)
 
 
-def _check_timesteps(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
+def _check_timesteps(parameters: PublicParameters, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
     """Raise if no preset has the coding, or if a gain is not that of the noise schedule."""
-    plan, schedule = release.plan, models.schedule(model)
+    plan, schedule = parameters.plan, models.schedule(model)
     if plan.coding not in [coding for preset in PRESETS.values() for coding in preset.codings]:
         raise _no_preset(plan.coding)
     for step in plan.steps:
         schedule.require_gain(step.start, step.end, step.snr_gain)
 
 
-def _check_sensing(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
+def _check_sensing(parameters: PublicParameters, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
     """Raise if no preset has the coding, or if clips and gains do not follow from the residuals."""
-    plan = release.plan
+    plan = parameters.plan
     if costs.residuals is None:
-        raise DippError("calibration", "has no residuals of sensing", "make it anew with `dipp calibrate`")
+        raise DippError("calibration", "has no residuals of sensing", "make it again with `dipp calibrate`")
     if plan.code not in SENSING_CODES or not isinstance(plan.coding.channel, Sign) or not plan.separate:
         raise _no_preset(plan.coding)
-    check_gains(release, costs.residuals)
+    check_gains(parameters, costs.residuals)
 
 
-def _check_questions(release: Release, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
+def _check_questions(parameters: PublicParameters, costs: ErrorTable, model: str | Path) -> None:  # noqa: ARG001
     """Raise if no recipe of the words that the file names has these questions.
 
     All draws of a plan have equal ε, so the weights of each step must be those that `step_of` computes from that ε.
@@ -107,19 +108,19 @@ def _check_questions(release: Release, costs: ErrorTable, model: str | Path) -> 
     books = models.words(model)
     if books is None:
         raise DippError("words", "are missing in the model, and the file was made with words", "name another --model")
-    books.require(release.table)
-    if release.plan.coding != CODING or not release.plan.separate:
-        raise _no_preset(release.plan.coding)
-    epsilons = [Weights(step.candidates, step.best, step.heavy, step.light).epsilon for step in release.plan.steps]
+    books.require(parameters.table)
+    if parameters.plan.coding != CODING or not parameters.plan.separate:
+        raise _no_preset(parameters.plan.coding)
+    epsilons = [Weights(step.candidates, step.best, step.heavy, step.light).epsilon for step in parameters.plan.steps]
     for row in table(books):
         if len(row.recipes) == len(epsilons):
             wanted = tuple(step_of(recipe, each) for recipe, each in zip(row.recipes, epsilons, strict=True))
-            if wanted == release.plan.steps and max(epsilons) <= min(epsilons) * (1 + SHARES):
+            if wanted == parameters.plan.steps and max(epsilons) <= min(epsilons) * (1 + SHARES):
                 return
     raise InconsistentError("plan", "has questions of no recipe of the model's words", "do not trust the file")
 
 
-CHECKS: dict[str, Callable[[Release, ErrorTable, str | Path], None]] = {
+CHECKS: dict[str, Callable[[PublicParameters, ErrorTable, str | Path], None]] = {
     Step.kind: _check_timesteps,
     SensingStep.kind: _check_sensing,
     Question.kind: _check_questions,
@@ -127,8 +128,8 @@ CHECKS: dict[str, Callable[[Release, ErrorTable, str | Path], None]] = {
 """The check of releases by the kind of their steps."""
 
 
-def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]]) -> None:
-    """Raise if indices are unlikely for the flat code that a release states.
+def check_indices(parameters: PublicParameters, images: Iterable[tuple[Geometry, Integers]]) -> None:
+    """Raise if indices are unlikely for the flat code that the parameters state.
 
     Indices of the Poisson order, at twice the ε of the flat code, crowd at small numbers. By the flat code, over the
     public seed and whatever the pictures, each index K is uniform below its n, given all before it: the n candidates of
@@ -140,17 +141,17 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
     have fewer bits. Indices that do not crowd at small numbers pass as well.
 
     Args:
-        release: The public parameters of the encoding.
+        parameters: The public parameters of the encoding.
         images: Geometry and indices of each image.
 
     Raises:
         InconsistentError: The indices are unlikely.
     """
-    plan = release.plan
+    plan = parameters.plan
     if not plan.code.uniform:
         return
     sizes = functools.cache(
-        lambda geometry: np.repeat([s.candidates for s in plan.steps], plan.chunk_counts(release.coded(geometry)))
+        lambda geometry: np.repeat([s.candidates for s in plan.steps], plan.chunk_counts(parameters.coded(geometry)))
     )
     count, total = 0, 0.0
     for geometry, indices in images:
@@ -161,8 +162,8 @@ def check_indices(release: Release, images: Iterable[tuple[Geometry, Integers]])
         )
 
 
-def check_gains(release: Release, residuals: Residuals) -> None:
-    """Raise if the clips and gains of a sensing release do not follow from its tilts and the residuals that it names.
+def check_gains(parameters: PublicParameters, residuals: Residuals) -> None:
+    """Raise if the clips and gains of a sensing plan do not follow from its tilts and the residuals that it names.
 
     The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
     clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored, and the tilt be the
@@ -170,18 +171,18 @@ def check_gains(release: Release, residuals: Residuals) -> None:
     it. A searching code may have realised the fraction of any pad that was measured, the same in all steps.
 
     Args:
-        release: The public parameters of the encoding.
+        parameters: The public parameters of the encoding.
         residuals: The residuals of the model.
 
     Raises:
-        DippError: The release names other residuals.
+        DippError: The parameters name other residuals.
         InconsistentError: No planner makes such steps.
     """
-    if release.table != residuals.digest:
+    if parameters.table != residuals.digest:
         raise DippError(
             "table", "in the file names other residuals", "take the calibration that the file was made with"
         )
-    steps = release.plan.steps
+    steps = parameters.plan.steps
     gains, tilts, clips = (np.array([getattr(step, name) for step in steps]) for name in ("snr_gain", "tilt", "clip"))
     if len(set(tilts.tolist())) > 1:
         raise InconsistentError("plan", "has steps of different tilts, which no planner makes", "do not trust the file")
@@ -191,9 +192,9 @@ def check_gains(release: Release, residuals: Residuals) -> None:
         raise InconsistentError("plan", "has clips that do not follow from the residuals", "do not trust the file")
     theta = tilts[:, None] * np.minimum(r / clips[:, None], 1.0)
     shares = np.ones((1, 1))
-    if release.plan.code.searches:
+    if parameters.plan.code.searches:
         shares = np.array([[residuals.realised_at(pad, tilt) for tilt in tilts] for pad in residuals.pads])
-    wrong = _differs(gains, gain(r, theta, shares * residuals.touched_at(snrs), 1 / release.plan.mask.period))
+    wrong = _differs(gains, gain(r, theta, shares * residuals.touched_at(snrs), 1 / parameters.plan.mask.period))
     nearest = wrong[wrong.sum(axis=1).argmin()]
     if nearest.any():
         step = int(nearest.argmax())

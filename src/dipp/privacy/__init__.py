@@ -3,6 +3,7 @@
 | module | what it is |
 |---|---|
 | `ledger` | the selections of an encoding, in the integers that were used, and what they cost the worst unit |
+| `recorder` | the ledger that an encoder writes while it encodes |
 | `certificate` | every number that can be stated of an encoding, computed from its ledger |
 | `statements` | these numbers in words, as a table, and as HTML |
 | `conversions` | pure ε, ρ and (ε, δ) |

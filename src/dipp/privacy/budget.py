@@ -52,7 +52,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
-            raise DippError("budget", "must be one of epsilon, epsilon with delta, and rho")
+            names = [name for name in ("epsilon", "delta", "rho") if getattr(self, name) is not None]
+            problem = f"must be one of epsilon, epsilon with delta, and rho, got {' and '.join(names) or 'none'}"
+            raise DippError("budget", problem)
         for name, value in (("epsilon", self.epsilon), ("rho", self.rho)):
             if value is not None and not (is_number(value) and MIN_BUDGET <= value < math.inf):
                 raise DippError(name, f"must be a finite number of at least {MIN_BUDGET}, got {value!r}")

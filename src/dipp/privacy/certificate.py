@@ -258,12 +258,12 @@ class Certificate:
             if not isinstance(given, np.ndarray):
                 kind = type(given).__name__
                 raise DippError(
-                    "first, second", f"must be uint8 arrays (H, W, C), got {kind}", "pass np.asarray of a picture"
+                    "first and second", f"must be uint8 arrays (H, W, C), got {kind}", "pass np.asarray of a picture"
                 )
         if first.dtype != np.uint8 or first.dtype != second.dtype or first.shape != second.shape:
-            raise DippError("first, second", "must be uint8 images of the same shape")
+            raise DippError("first and second", "must be uint8 images of the same shape")
         if first.ndim != 3 or first.shape[-1] != self.channels:
-            raise DippError("first, second", f"must have the shape (H, W, {self.channels}), got {first.shape}")
+            raise DippError("first and second", f"must have the shape (H, W, {self.channels}), got {first.shape}")
         changes, geometry = np.abs(first.astype(np.int16) - second).reshape(-1), Geometry.of(first.shape)
         largest, ids = np.zeros(self.unit.count(geometry), np.int16), self.unit.ids(geometry)
         if changes[ids < 0].any():  # pixels in no unit are released unchanged

@@ -17,12 +17,13 @@
 | `charging` | redactions on the odometer, and what several of them leave hidden |
 | `record` | the record of a redaction, its certificate and its check |
 | `detect` | detectors of faces and of text, about which dipp promises nothing |
-| `redact` | `redact`, which redacts one picture |
+| `redact`, `output` | `redact`, which redacts one picture; redacted pictures as files |
 """
 
 from dipp.redaction.outlines import Box, Pixels, Polygon
+from dipp.redaction.output import RedactedPicture
 from dipp.redaction.record import Record, check
-from dipp.redaction.redact import Redacted, Redactor, redact
+from dipp.redaction.redact import Redactor, redact
 from dipp.redaction.regions import Region
 
-__all__ = ["Box", "Pixels", "Polygon", "Record", "Redacted", "Redactor", "Region", "check", "redact"]
+__all__ = ["Box", "Pixels", "Polygon", "Record", "RedactedPicture", "Redactor", "Region", "check", "redact"]

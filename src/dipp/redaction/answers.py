@@ -5,7 +5,7 @@
 3. The answers are added to the base, and pasted into the file. Outside the regions, nothing changes by a bit.
 
 A pixel belongs to a region if the pixel's cell meets the region: in a JPEG, every pixel of the MCUs that the region
-meets. The levels of a pixel depend on the stored values of its own cell alone (`Source.levels`). So a change of a
+meets. The levels of a pixel depend on the stored values of its own cell alone (`Original.levels`). So a change of a
 region's cells changes pixels of that region alone: the unit of the certificate is what was hidden.
 
 Regions with one id are one unit, and so are regions that share a cell: a change of one may change both.
@@ -24,15 +24,15 @@ from dipp.codec.archive import Archive
 from dipp.core.regions import Place, Regions
 from dipp.errors import DippError
 from dipp.redaction.outlines import Margin, Mask
-from dipp.redaction.paint import Fill, Painter, Pasted
+from dipp.redaction.paint import Fill, Painter, PastedFill
 from dipp.redaction.regions import PlacedRegions
-from dipp.redaction.sources import Source, open_source
+from dipp.redaction.sources import Original, open_source
 
 if TYPE_CHECKING:
     from dipp.models.denoiser import Denoiser
 
 
-def unit_of(source: Source, placed: PlacedRegions, margin: Margin) -> Regions | None:
+def unit_of(source: Original, placed: PlacedRegions, margin: Margin) -> Regions | None:
     """Return the unit of a picture's regions, with one place for each region; None if there are no regions.
 
     Regions get the same number, and so pay together, if they have one id or share a cell.
@@ -42,7 +42,7 @@ def unit_of(source: Source, placed: PlacedRegions, margin: Margin) -> Regions | 
         placed: Its regions.
         margin: How far each region grows.
     """
-    masks = [source.covered(source.cells(region.mask(margin))) for region in placed.each()]
+    masks = [source.covered(source.cells(region.mask(margin))) for region in placed.singles()]
     if not masks:
         return None
     roots = [*range(len(masks))]  # of each region, the first region with which it forms a unit
@@ -59,7 +59,7 @@ def unit_of(source: Source, placed: PlacedRegions, margin: Margin) -> Regions | 
     return Regions(tuple(Place.of(numbers[root], mask) for root, mask in zip(roots, masks, strict=True)))
 
 
-def base_of(source: Source, cells: Mask, fill: Fill) -> Any:
+def base_of(source: Original, cells: Mask, fill: Fill) -> Any:
     """Return the public pixels (H, W, 3), uint8, of a picture whose hidden cells were painted without being read."""
     return open_source(source.redacted(cells, fill), accept_lossy=True).levels()
 
@@ -72,7 +72,7 @@ def shown(denoiser: Denoiser, archive: Archive, base: Any) -> Fill:
         archive: The answers.
         base: Public pixels (H, W, 3), to which the answers add.
     """
-    return Pasted(asking.decoded(denoiser, archive, base))
+    return PastedFill(asking.decoded(denoiser, archive, base))
 
 
 def denoiser_of(fill: Fill, model: str, device: str) -> Denoiser:

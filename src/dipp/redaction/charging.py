@@ -19,7 +19,7 @@ from dipp.errors import DippError
 from dipp.odometer import Charge, Meter, Odometer, fresh_release
 from dipp.privacy.certificate import Certificate
 from dipp.redaction.outlines import Mask, mask_of_runs, runs
-from dipp.redaction.sources import Source
+from dipp.redaction.sources import Original
 
 LOGGER = logging.getLogger("dipp.odometer")
 COMMAND = "redact"
@@ -38,7 +38,7 @@ class Remainder:
 
 
 def charge(
-    meter: Meter, name: str, content: bytes, source: Source, mask: Mask, asked: Certificate | None = None
+    meter: Meter, name: str, content: bytes, source: Original, mask: Mask, asked: Certificate | None = None
 ) -> None:
     """Charge the release of all pixels that a mask does not hide; warn if earlier releases hid different pixels.
 
@@ -83,7 +83,7 @@ def differs(odometer: Odometer, mark: bytes, mask: Mask) -> str:
     return ""
 
 
-def row(meter: Meter, number: int, name: str, content: bytes, source: Source, mask: Mask) -> Charge:
+def row(meter: Meter, number: int, name: str, content: bytes, source: Original, mask: Mask) -> Charge:
     """Return the row of the odometer for the release of everything that a mask (H, W) does not hide.
 
     Args:
@@ -129,7 +129,7 @@ def unpacked(row: bytes) -> Mask:
     return mask_of_runs(lengths, height, width)
 
 
-def _known_by(content: bytes, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+def _known_by(content: bytes, source: Original) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
     """Return the values that identify a picture: those of `dipp encode`, or the file's own if encode cannot read it."""
     try:
         return pictures.known_by(content)

@@ -31,16 +31,16 @@ def crops(unknown: Mask) -> Iterator[tuple[tuple[slice, slice], Mask]]:
     padded[: unknown.shape[0], : unknown.shape[1]] = unknown
     coarse = padded.reshape(tall, JOIN, wide, JOIN).any(axis=(1, 3))
     groups, _ = ndimage.label(coarse, np.ones((3, 3), bool))
-    for number, place in enumerate(ndimage.find_objects(groups), 1):
-        rows, columns = (slice(side.start * JOIN, side.stop * JOIN) for side in place)
-        mine = (groups[place] == number).repeat(JOIN, axis=0).repeat(JOIN, axis=1)
-        own = np.zeros_like(padded)
-        own[rows, columns] = padded[rows, columns] & mine
+    for number, box in enumerate(ndimage.find_objects(groups), 1):
+        rows, columns = (slice(side.start * JOIN, side.stop * JOIN) for side in box)
+        mine = (groups[box] == number).repeat(JOIN, axis=0).repeat(JOIN, axis=1)
+        group = np.zeros_like(padded)
+        group[rows, columns] = padded[rows, columns] & mine
         spans = []
         for axis in (0, 1):
-            places = np.flatnonzero(own.any(axis=1 - axis))
+            places = np.flatnonzero(group.any(axis=1 - axis))
             first, last = int(places[0]), int(places[-1]) + 1
             context = max(CONTEXT, (last - first) // 2)
             spans.append(slice(max(0, first - context), min(unknown.shape[axis], last + context)))
         part = spans[0], spans[1]
-        yield part, own[part]
+        yield part, group[part]

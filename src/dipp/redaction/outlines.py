@@ -140,11 +140,11 @@ class Polygon(Outline):
         shape = math.ceil(bottom) + 1 - first_row, math.ceil(right) + 1 - first_column
         if shape[0] * shape[1] > 64 * mask.size + 4096:
             raise DippError("regions", "is a polygon far larger than the picture", "is it for another one?")
-        own = np.zeros(shape, bool)
+        filled = np.zeros(shape, bool)
         points = [(x - first_column, y - first_row) for x, y in self.points]
         for start, end in zip(points, [*points[1:], points[0]], strict=True):
-            _touch(own, start, end)
-        _place(mask, _enclosed(own), first_row, first_column, across, down)
+            _touch(filled, start, end)
+        _place(mask, _enclosed(filled), first_row, first_column, across, down)
 
     def facts(self) -> dict[str, Any]:
         """Return the points for dipp's own JSON."""
@@ -250,7 +250,7 @@ def _enclosed(outline: Mask) -> Mask:
     return filled
 
 
-def _place(mask: Mask, own: Mask, top: int, left: int, across: int, down: int) -> None:
+def _place(mask: Mask, drawing: Mask, top: int, left: int, across: int, down: int) -> None:
     """Set the pixels of a small mask, grown by a margin, in the mask of a picture; raise if all lie outside.
 
     `top` and `left` are the position of the small mask in the picture, `down` and `across` the margin in pixels.
@@ -258,9 +258,9 @@ def _place(mask: Mask, own: Mask, top: int, left: int, across: int, down: int) -
     from scipy import ndimage
 
     # A larger margin would reach only pixels outside the picture.
-    down = min(down, abs(top) + len(own) + mask.shape[0])
-    across = min(across, abs(left) + own.shape[1] + mask.shape[1])
-    grown = np.pad(own, ((down, down), (across, across)))
+    down = min(down, abs(top) + len(drawing) + mask.shape[0])
+    across = min(across, abs(left) + drawing.shape[1] + mask.shape[1])
+    grown = np.pad(drawing, ((down, down), (across, across)))
     if across or down:
         grown = ndimage.maximum_filter(grown, size=(2 * down + 1, 2 * across + 1))
     top, left = top - down, left - across

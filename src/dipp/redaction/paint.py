@@ -6,7 +6,7 @@ A `Fill` is a function that takes a picture without its hidden pixels and return
     → pixels (H, W, C)
 
 It reads nothing else, and it is deterministic: equal surroundings get equal paint. It is called for a crop around each
-region (`crops`), with the rows and columns of that crop in the picture. `Pasted` takes pixels from another picture.
+region (`crops`), with the rows and columns of that crop in the picture. `PastedFill` takes pixels from another picture.
 
 **Surroundings** (`Painter`). The denoiser gets the surroundings as exactly known, and the harmonic interpolation
 (`smooth`) as an estimate of the rest. Its expected picture is mixed with the interpolation, which is hard to beat in
@@ -72,7 +72,7 @@ def black(known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # 
 
 
 @dataclass(frozen=True, eq=False)
-class Pasted:
+class PastedFill:
     """The fill that takes pixels from a public picture of the same size, which shows answers about regions."""
 
     picture: NDArray[np.uint8] = field(repr=False)
@@ -80,9 +80,9 @@ class Pasted:
 
     def __call__(self, known: Signal, unknown: Mask, part: Part) -> Signal:
         """Return the picture with pixels of the public picture in its unknown pixels."""
-        own = self.picture[part][..., : known.shape[2]].astype(np.float32) / np.float32(127.5) - 1
-        beyond = [(0, known.shape[axis] - own.shape[axis]) for axis in (0, 1)]
-        return np.where(unknown[..., None], np.pad(own, (*beyond, (0, 0)), "edge"), known)
+        pasted = self.picture[part][..., : known.shape[2]].astype(np.float32) / np.float32(127.5) - 1
+        beyond = [(0, known.shape[axis] - pasted.shape[axis]) for axis in (0, 1)]
+        return np.where(unknown[..., None], np.pad(pasted, (*beyond, (0, 0)), "edge"), known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dipp.compiling import compiled
 from dipp.errors import DippError
-from dipp.models.denoiser import MAX_PICTURE
+from dipp.models.denoiser import require_pixels
 from dipp.redaction.jpeg.segments import exif_of, orientation
 from dipp.redaction.raster import Raster
 
@@ -65,8 +65,7 @@ def read(content: bytes) -> Raster:
     depth, kind, _, _, interlaced = header[8:]
     if kind not in CHANNELS or depth not in DEPTHS[kind] or header[10:12] != b"\0\0" or interlaced > 1:
         raise _damaged()
-    if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
+    require_pixels(width, height)
     values = _values(b"".join(data), width, height, depth, kind, bool(interlaced))
     values = _coloured(values, depth, kind, chunks)
     turned = orientation(chunks[b"eXIf"]) if b"eXIf" in chunks else 1
@@ -78,8 +77,8 @@ def _profile(chunks: dict[bytes, bytes]) -> bytes:
     if (told := chunks.get(b"cICP")) is not None:
         return b"" if told == SRGB else OTHER
     if b"iCCP" not in chunks and b"sRGB" not in chunks:
-        found = {name: chunks[name] for name in USUAL if name in chunks}
-        return b"" if all(USUAL[name] == body for name, body in found.items()) else OTHER
+        usual = {name: chunks[name] for name in USUAL if name in chunks}
+        return b"" if all(USUAL[name] == body for name, body in usual.items()) else OTHER
     _, _, packed = chunks.get(b"iCCP", b"").partition(b"\0")
     try:
         return zlib.decompressobj().decompress(packed[1:], 1 << 20) if packed else b""
@@ -172,13 +171,13 @@ def write(picture: Raster) -> bytes:
     depth = 8 * values.dtype.itemsize
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((depth, KINDS[channels], 0, 0, 0))
     lines = np.ascontiguousarray(values, ">u2" if depth == 16 else np.uint8).view(np.uint8).reshape(height, -1)
-    made = SIGNATURE + _chunk(b"IHDR", header)
+    content = SIGNATURE + _chunk(b"IHDR", header)
     if picture.profile:
-        made += _chunk(b"iCCP", b"icc\0\0" + zlib.compress(picture.profile, LEVEL))
+        content += _chunk(b"iCCP", b"icc\0\0" + zlib.compress(picture.profile, LEVEL))
     if picture.orientation != 1:
-        made += _chunk(b"eXIf", exif_of(picture.orientation))
-    made += _chunk(b"IDAT", zlib.compress(_filtered(lines, channels * depth // 8).tobytes(), LEVEL))
-    return made + _chunk(b"IEND", b"")
+        content += _chunk(b"eXIf", exif_of(picture.orientation))
+    content += _chunk(b"IDAT", zlib.compress(_filtered(lines, channels * depth // 8).tobytes(), LEVEL))
+    return content + _chunk(b"IEND", b"")
 
 
 def _chunk(name: bytes, body: bytes) -> bytes:

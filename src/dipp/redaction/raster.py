@@ -72,12 +72,12 @@ def filled(
     result, most = values.copy(), np.iinfo(values.dtype).max
     whole = (np.iinfo(values.dtype).min, most) if span is None else span
     painted = result[..., :-1] if alpha else result
-    for part, own in crops(unknown):
+    for part, group in crops(unknown):
         low, high = _range(painted[part], unknown[part], whole)
         known = ((painted[part].astype(np.float32) - low) * np.float32(2 / (high - low)) - 1).astype(np.float32)
         signal: Signal = fill(np.where(unknown[part][..., None], np.float32(0), known), unknown[part], part)
         levels = np.rint((np.clip(signal, -1, 1).astype(np.float64) + 1) / 2 * (high - low) + low)
-        painted[part] = np.where(own[..., None], levels.astype(values.dtype), painted[part])
+        painted[part] = np.where(group[..., None], levels.astype(values.dtype), painted[part])
     if alpha:
         result[..., -1][unknown] = most
     return result

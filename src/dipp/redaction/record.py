@@ -30,7 +30,7 @@ from dipp.redaction.formats import own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.outlines import Margin, Mask, mask_of_runs, runs
 from dipp.redaction.regions import PlacedRegions, Region
-from dipp.redaction.sources import Source, open_source
+from dipp.redaction.sources import Original, open_source
 
 FORMAT, VERSION = "dipp redaction", 1
 SUFFIX = ".record.json"
@@ -57,7 +57,7 @@ class Record:
         cls,
         name: str,
         content: bytes,
-        source: Source,
+        source: Original,
         placed: PlacedRegions,
         cells: Mask,
         *,
@@ -208,7 +208,7 @@ def beside(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Checked:
+class RecordCheck:
     """The result of a check that found no contradiction; a contradiction raises an error instead."""
 
     regions: int
@@ -217,7 +217,7 @@ class Checked:
     """`same bytes`, or how much the painting differs on this machine, in words."""
 
 
-def check(path: Path, record: Record, device: str = "auto") -> Checked:
+def check(path: Path, record: Record, device: str = "auto") -> RecordCheck:
     """Check that a picture is the file of a record, and that its regions follow from their surroundings.
 
     Args:
@@ -237,7 +237,7 @@ def check(path: Path, record: Record, device: str = "auto") -> Checked:
         raise DippError(path.name, "has a record that is not whole", "get it again") from None
 
 
-def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
+def _check(path: Path, facts: dict[str, Any], device: str) -> RecordCheck:
     """Do the work of `check`; a damaged record raises errors of many types."""
     content, stated = File.open(path).content, facts["output"]
     if hashlib.sha256(content).hexdigest() != stated["sha256"]:
@@ -258,7 +258,7 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
     if "answers" in facts:
         archive = answers.read(facts["answers"])
         placed = PlacedRegions(regions, source.size, int(facts["turned"]))
-        if archive.release.plan.unit != answers.unit_of(source, placed, margin):
+        if archive.parameters.plan.unit != answers.unit_of(source, placed, margin):
             raise DippError(path.name, "has a record whose answers are about other regions", "do not trust it")
     wanted = certificate(regions, (), archive)
     if any(promised[name] != wanted[name] for name in ("unit", "epsilon", "rho", "delta", "outside")):
@@ -271,10 +271,10 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> Checked:
         denoiser = answers.denoiser_of(fill, str(embedded.FOLDER), device)
         shown = answers.shown(denoiser, archive, answers.base_of(source, cells, fill))
     exact = archive is None and not isinstance(fill, paint.Painter)
-    return Checked(len(regions), _repainted(path, content, source, cells, shown, exact=exact))
+    return RecordCheck(len(regions), _repainted(path, content, source, cells, shown, exact=exact))
 
 
-def _repainted(path: Path, content: bytes, source: Source, cells: Mask, fill: paint.Fill, *, exact: bool) -> str:
+def _repainted(path: Path, content: bytes, source: Original, cells: Mask, fill: paint.Fill, *, exact: bool) -> str:
     """Return in words how a file and its second redaction differ; raise if they differ by more than rounding.
 
     `exact` says that no difference is allowed, because the fill rounds alike on every machine.

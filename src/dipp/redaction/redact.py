@@ -7,15 +7,13 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
-from dipp import files
 from dipp.codec import asking
-from dipp.codec.archive import Archive
 from dipp.codec.options import RunOptions, takes
 from dipp.core.geometry import Geometry
 from dipp.core.regions import Regions
@@ -27,90 +25,20 @@ from dipp.privacy.certificate import Certificate
 from dipp.redaction import answers, charging, formats, paint, tracks
 from dipp.redaction.formats.own import ORIENTED
 from dipp.redaction.outlines import Box, Margin, Mask, Pixels
-from dipp.redaction.record import Record, beside
-from dipp.redaction.regions import Declared, PlacedRegions, Region
-from dipp.redaction.sources import Source, open_source
+from dipp.redaction.output import ARCHIVE, RedactedPicture, require_suffix
+from dipp.redaction.record import Record
+from dipp.redaction.regions import DeclaredRegions, PlacedRegions, Region
+from dipp.redaction.sources import Original, open_source
 
 LOGGER = logging.getLogger("dipp")
-SUFFIXES = {
-    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
-    "PNG": (".png",),
-    "TIFF": (".tif", ".tiff"),
-    "WebP": (".webp",),
-    "DICOM": (".dcm", ".dicom", ""),
-}
-"""Allowed endings of file names by the format that is written; the first is the usual one."""
-ARCHIVE = ".dipp"
 MISSED = "What no region covers is not protected: look at every picture before you give it away."
-ENDINGS = {ending for endings in SUFFIXES.values() for ending in endings if ending} | {
-    ".avif",
-    ".heic",
-    ".heif",
-    ".jp2",
-    ".j2k",
-}
-"""Endings of the names of pictures that can be redacted."""
-
-
-@dataclass(frozen=True)
-class Redacted:
-    """A picture whose regions were replaced, and its record."""
-
-    content: bytes = field(repr=False)
-    """The file, as bytes."""
-    record: Record
-    """What was done to the picture."""
-    archive: Archive | None = field(default=None, repr=False)
-    """The surroundings and the answers about regions as a `.dipp` file; None for ε = 0."""
-
-    @property
-    def kind(self) -> str:
-        """Format of the file: JPEG, PNG, TIFF, WebP or DICOM."""
-        return str(self.record.facts["output"]["kind"])
-
-    def save(self, path: str | Path) -> Path:
-        """Write the file, and its record beside it as NAME.record.json.
-
-        If there is an archive and the name ends in .dipp, only the archive is written: it holds its own certificate.
-
-        Args:
-            path: Path of the file.
-
-        Returns:
-            The path of the record, or of the archive.
-
-        Raises:
-            DippError: The ending of the name belongs to another format, or a file cannot be written.
-        """
-        target = Path(path)
-        if target.suffix.lower() == ARCHIVE and self.archive is not None:
-            self.archive.save(target)
-            return target
-        require_suffix(target, self.kind)
-        self.record.facts["output"]["name"] = target.name
-        with files.atomic(target) as part:
-            part.write_bytes(self.content)
-        self.record.save(beside(target))
-        return beside(target)
-
-
-def require_suffix(path: Path, kind: str) -> None:
-    """Raise if the ending of a path does not belong to a format, such as JPEG."""
-    if path.suffix.lower() not in SUFFIXES[kind]:
-        raise DippError("output", f"must end in {SUFFIXES[kind][0]} for a {kind} file, got {path.name}")
-
-
-def named(name: str, kind: str) -> str:
-    """Return the name of a redacted picture: the given name, with a new ending if that of `kind` is another one."""
-    path = PurePosixPath(name)
-    return name if path.suffix.lower() in SUFFIXES[kind] else str(path.with_suffix(SUFFIXES[kind][0]))
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpenedPicture:
     """A picture that was opened, with its regions and the cells that they hide."""
 
-    source: Source
+    source: Original
     placed: PlacedRegions
     cells: Mask
     """Mask (rows, columns) of the hidden cells of the source."""
@@ -196,7 +124,7 @@ class Redactor:
             Meter.of(options.get("odometer", True)),
         )
 
-    def chosen(self, name: str, declared: Declared | None) -> Declared:
+    def chosen(self, name: str, declared: DeclaredRegions | None) -> DeclaredRegions:
         """Return the regions of a picture to hide: those of the chosen kinds.
 
         Args:
@@ -206,8 +134,8 @@ class Redactor:
         Raises:
             DippError: The picture has no regions, and the options do not allow that.
         """
-        found = Declared(()) if declared is None else declared.chosen(self.kinds)
-        if not found.regions and not self.allow_none:
+        chosen = DeclaredRegions(()) if declared is None else declared.chosen(self.kinds)
+        if not chosen.regions and not self.allow_none:
             problem = (
                 "has no entry among the regions"
                 if declared is None
@@ -216,15 +144,17 @@ class Redactor:
                 else f"has no regions of the kind {' or '.join(self.kinds)}"
             )
             raise DippError(name, problem, "add what to hide, or pass --allow-none to say that there is nothing")
-        return found
+        return chosen
 
-    def visible(self, declared: Declared | None) -> Counter[str]:
+    def visible(self, declared: DeclaredRegions | None) -> Counter[str]:
         """Return how many declared regions of each kind stay visible because `kinds` does not name their kind."""
         if declared is None or self.kinds is None:
             return Counter()
         return Counter(region.kind for region in declared.regions if region.kind not in self.kinds)
 
-    def redact(self, name: str, content: bytes, declared: Declared, target: Path | None = None) -> Redacted:
+    def redact(
+        self, name: str, content: bytes, declared: DeclaredRegions, target: Path | None = None
+    ) -> RedactedPicture:
         """Return a picture with its regions replaced, after it was charged to the odometer.
 
         Args:
@@ -247,7 +177,7 @@ class Redactor:
             charging.charge(self.meter, name, content, opened.source, opened.hidden)
         return redacted
 
-    def opened(self, name: str, content: bytes, declared: Declared) -> Opened:
+    def opened(self, name: str, content: bytes, declared: DeclaredRegions) -> OpenedPicture:
         """Return an opened picture with the cells to hide; nothing is charged or painted yet.
 
         Args:
@@ -263,9 +193,9 @@ class Redactor:
             placed = declared.placed(source.size, source.orientation, self.oriented)
         except DippError as error:
             raise error.renamed("image", name) from None
-        return Opened(source, placed, source.cells(placed.mask(self.margin)))
+        return OpenedPicture(source, placed, source.cells(placed.mask(self.margin)))
 
-    def answered(self, name: str, content: bytes, opened: Opened, unit: Regions) -> Redacted:
+    def answered(self, name: str, content: bytes, opened: OpenedPicture, unit: Regions) -> RedactedPicture:
         """Return a redacted picture that shows the answers of its regions; they are charged before they are read.
 
         Args:
@@ -281,26 +211,28 @@ class Redactor:
             certificate = Certificate.of(plan, Geometry.of(base.shape))
             charging.charge(self.meter, name, content, source, opened.hidden, certificate)
         archive = asking.ask(denoiser, plan, base, source.levels())
-        made = source.redacted(opened.cells, answers.shown(denoiser, archive, base))
+        redacted = source.redacted(opened.cells, answers.shown(denoiser, archive, base))
         about = source, opened.placed, opened.cells
         record = Record.of(
             name,
-            made,
+            redacted,
             *about,
             margin=self.margin,
             fill=self.fill,
             model=denoiser.identity,
             archive=archive,
         )
-        return Redacted(made, record, archive)
+        return RedactedPicture(redacted, record, archive)
 
-    def filled(self, name: str, opened: Opened) -> Redacted:
+    def filled(self, name: str, opened: OpenedPicture) -> RedactedPicture:
         """Return a picture whose regions were replaced without being read; nothing is charged."""
         fill = paint.fill(self.fill, self.model, self.device)
         content = opened.source.redacted(opened.cells, fill)
         model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None
         about = opened.source, opened.placed, opened.cells
-        return Redacted(content, Record.of(name, content, *about, margin=self.margin, fill=self.fill, model=model))
+        return RedactedPicture(
+            content, Record.of(name, content, *about, margin=self.margin, fill=self.fill, model=model)
+        )
 
 
 def left_visible(kinds: Mapping[str, int]) -> str:
@@ -322,7 +254,7 @@ def redact(
     *,
     regions: str | os.PathLike[str] | Sequence[Any] | np.ndarray[Any, Any],
     **options: Unpack[AskOptions],
-) -> Redacted:
+) -> RedactedPicture:
     """Replace regions of a picture; the rest of the picture does not change by a bit.
 
     By default, regions are never read: ε = 0. With `epsilon`, each region answers questions about what it shows, and
@@ -363,7 +295,7 @@ def read(path: Path) -> bytes:
         raise DippError(str(path), f"cannot be read ({error.strerror})") from None
 
 
-def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
+def _declared(path: Path, regions: Any, allow_none: bool) -> DeclaredRegions | None:
     """Return the regions for a picture from a path, boxes, `Region` objects or a mask; None if it has no entry."""
     if isinstance(regions, str | os.PathLike):
         return tracks.declared(formats.load(Path(regions)), [path], None, allow_none=allow_none)[0]
@@ -372,7 +304,7 @@ def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
             raise DippError("regions", f"must be a mask of shape (H, W), got shape {regions.shape}")
         mask = regions.astype(bool)
         height, width = mask.shape
-        return Declared((Region(Pixels(mask)),) if mask.any() else (), (width, height), False, "regions")
+        return DeclaredRegions((Region(Pixels(mask)),) if mask.any() else (), (width, height), False, "regions")
     declared = []
     for region in regions:
         if isinstance(region, Region):
@@ -383,4 +315,4 @@ def _declared(path: Path, regions: Any, allow_none: bool) -> Declared | None:
         except (TypeError, ValueError):
             raise DippError("regions", f"must be boxes (LEFT, TOP, WIDTH, HEIGHT), got {region!s:.60}") from None
         declared.append(Region(Box(left, top, left + width, top + height)))
-    return Declared(tuple(declared))
+    return DeclaredRegions(tuple(declared))

@@ -35,7 +35,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredRegions:
     """The regions that were declared for one picture."""
 
     regions: tuple[Region, ...]
@@ -48,13 +48,13 @@ class Declared:
     oriented: bool | None = field(default=None)
     """Whether coordinates belong to the picture turned by its EXIF orientation; None if that is not recorded."""
 
-    def chosen(self, kinds: Iterable[str] | None) -> Declared:
+    def chosen(self, kinds: Iterable[str] | None) -> DeclaredRegions:
         """Return only the regions of the given kinds; None keeps all regions."""
         if kinds is None:
             return self
         wanted = set(kinds)
         chosen = tuple(region for region in self.regions if region.kind in wanted)
-        return Declared(chosen, self.size, self.relative, self.source, self.oriented)
+        return DeclaredRegions(chosen, self.size, self.relative, self.source, self.oriented)
 
     def placed(self, size: Size, orientation: int, oriented: bool | None) -> PlacedRegions:
         """Return the regions in the pixels of a picture.
@@ -125,7 +125,7 @@ class PlacedRegions:
     turned: int = 1
     """EXIF orientation by which the picture is turned that coordinates belong to; 1 for the picture as it is stored."""
 
-    def each(self) -> Iterator[PlacedRegions]:
+    def singles(self) -> Iterator[PlacedRegions]:
         """Yield an object for each region, which holds that region alone."""
         for region in self.regions:
             yield PlacedRegions((region,), self.size, self.turned)

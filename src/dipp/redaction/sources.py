@@ -2,8 +2,8 @@
 
 | file | cell, which is hidden as a whole | what is written |
 |---|---|---|
-| JPEG | an MCU (`JpegSource`) | JPEG: the coefficients of all other MCUs do not change |
-| PNG, TIFF, lossless WebP | a pixel (`RasterSource`) | the same format: all other pixels do not change |
+| JPEG | an MCU (`JpegOriginal`) | JPEG: the coefficients of all other MCUs do not change |
+| PNG, TIFF, lossless WebP | a pixel (`RasterOriginal`) | the same format: all other pixels do not change |
 | DICOM (`dicom`) | a pixel | DICOM with few tags |
 | lossy WebP, AVIF, HEIC, JPEG 2000, JPEG in TIFF, if accepted | a pixel | WebP, PNG, PNG, PNG, TIFF: decoded pixels |
 
@@ -59,7 +59,7 @@ STRIP = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Source(ABC):
+class Original(ABC):
     """A picture to redact."""
 
     kind: str
@@ -113,12 +113,12 @@ class Source(ABC):
             cells: (rows, columns): which cells are hidden.
             fill: What is painted in them.
         """
-        again, own = open_source(self.redacted(cells, fill)).marked(), self.marked()
-        if (again.shape, again.dtype) != (own.shape, own.dtype):
+        again, before = open_source(self.redacted(cells, fill)).marked(), self.marked()
+        if (again.shape, again.dtype) != (before.shape, before.dtype):
             return math.inf
-        around = own[~self.covered(cells)]
-        level = max(1.0, float(np.ptp(around)) / 255) if around.size and own.dtype.itemsize > 1 else 1.0
-        return float(np.abs(again.astype(np.int64) - own.astype(np.int64)).max(initial=0)) / level
+        around = before[~self.covered(cells)]
+        level = max(1.0, float(np.ptp(around)) / 255) if around.size and before.dtype.itemsize > 1 else 1.0
+        return float(np.abs(again.astype(np.int64) - before.astype(np.int64)).max(initial=0)) / level
 
     def cells(self, mask: Mask) -> Mask:
         """Return the mask (rows, columns) of the cells that contain a pixel of a mask (H, W)."""
@@ -135,7 +135,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class JpegSource(Source):
+class JpegOriginal(Original):
     """A JPEG file as its quantised coefficients."""
 
     picture: Jpeg = field(repr=False)
@@ -193,7 +193,7 @@ def _coloured(values: Any) -> NDArray[np.uint8]:
     return coloured
 
 
-class PixelSource(Source):
+class PixelOriginal(Original):
     """A file that stores each pixel by itself, so that a cell is one pixel."""
 
     @property
@@ -209,7 +209,7 @@ class PixelSource(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class RasterSource(PixelSource):
+class RasterOriginal(PixelOriginal):
     """A file whose pixels are decoded and written again without loss."""
 
     picture: Raster = field(repr=False)
@@ -248,7 +248,7 @@ def written_as(content: bytes) -> str:
         return "JPEG"
     if content.startswith(png.SIGNATURE) or any(recognises(content) for _, recognises, _ in others.LOSSY):
         return "PNG"
-    if content[:4] in tiff.MARKS:
+    if content[:4] in tiff.MAGICS:
         return "TIFF"
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "WebP"
@@ -257,7 +257,7 @@ def written_as(content: bytes) -> str:
     raise DippError("image", "must be JPEG, PNG, TIFF, WebP, AVIF, HEIC, JPEG 2000 or DICOM", "convert it to PNG first")
 
 
-def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
+def open_source(content: bytes, *, accept_lossy: bool = False) -> Original:
     """Return the picture of a file.
 
     Args:
@@ -275,7 +275,7 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Source:
         picture = coefficients.read(content)
         others.require_one_orientation(content, "JPEG", picture.orientation)
         profile, notes = _profile(picture.profile)
-        return JpegSource("JPEG", (ITS_OWN, *notes), picture.orientation, replace(picture, profile=profile))
+        return JpegOriginal("JPEG", (ITS_OWN, *notes), picture.orientation, replace(picture, profile=profile))
     if kind == "TIFF":
         raster, lossy = others.of_tiff(content)
         return _raster("TIFF", raster, tiff.write, "JPEG in TIFF" if lossy else None, accepted=accept_lossy)
@@ -305,13 +305,13 @@ def require_accepted(lossy: str | None, *, accepted: bool) -> None:
 
 def _raster(
     kind: str, picture: Raster, write: Callable[[Raster], bytes], lossy: str | None = None, *, accepted: bool = False
-) -> RasterSource:
+) -> RasterOriginal:
     """Return the source of a picture that is written as `kind`; `lossy` is the lossy format of the original."""
     require_accepted(lossy, accepted=accepted)
     profile, notes = _profile(picture.profile)
     about = NEVER_LOSSY if lossy is None else LOSSY.format(kind=lossy)
     notes = (*notes, OTHERS) if picture.others else notes
-    return RasterSource(kind, (about, *notes), picture.orientation, replace(picture, profile=profile), write)
+    return RasterOriginal(kind, (about, *notes), picture.orientation, replace(picture, profile=profile), write)
 
 
 def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dipp.errors import DippError
-from dipp.models.denoiser import MAX_PICTURE
+from dipp.models.denoiser import require_pixels
 from dipp.redaction.raster import Raster
 
-MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+MAGICS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 """First bytes of files: TIFF and BigTIFF, in both byte orders."""
 LOSSLESS = ("raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4", "tiff_ccitt")
 """Compressions without loss, by Pillow's names."""
@@ -80,8 +80,7 @@ def deep_colour(content: bytes, image: Any) -> NDArray[np.uint16] | None:
     if set(bits) != {16} or channels not in (3, 4) or not plain or predictor not in (1, 2) or STRIPS not in tags:
         raise DippError("image", "must hold its colour of 16 bits in strips, plain or deflated", "save it as PNG")
     width, height = int(tags[WIDTH]), int(tags[HEIGHT])
-    if not 0 < width * height <= MAX_PICTURE:
-        raise DippError("image", f"must have 1 pixel to {MAX_PICTURE >> 20} megapixels, got {width}×{height}")
+    require_pixels(width, height)
     line, rows = 2 * channels * width, min(int(tags.get(ROWS, height)), height)
     data = b""
     for at, (start, size) in enumerate(zip(tags[STRIPS], tags[COUNTS], strict=True)):
@@ -133,6 +132,6 @@ def write(picture: Raster) -> bytes:
         *([(PROFILE, undefined, len(picture.profile), stored(picture.profile))] if picture.profile else []),
     ]
     directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries)
-    place = extra + room.tell()
-    head = b"II*\0" + struct.pack("<I", place)
+    offset = extra + room.tell()
+    head = b"II*\0" + struct.pack("<I", offset)
     return head + strip + bytes(len(strip) % 2) + room.getvalue() + directory + bytes(4)

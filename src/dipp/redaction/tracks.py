@@ -19,7 +19,7 @@ from dipp.core.words import counted
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations
 from dipp.redaction.outlines import Box
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 LOGGER = logging.getLogger("dipp")
 LISTED = 3
@@ -31,7 +31,7 @@ GAPS = (REFUSE, COVER)
 
 def declared(
     loaded: Declarations, pictures: Sequence[Path], gaps: str | None, *, allow_none: bool = False
-) -> list[Declared | None]:
+) -> list[DeclaredRegions | None]:
     """Return the regions of each picture; None where nothing is declared.
 
     Args:
@@ -85,7 +85,9 @@ def _by_number(name: str) -> list[str | int]:
     return [int(part) if number % 2 else part for number, part in enumerate(re.split(r"([0-9]+)", name))]
 
 
-def _refuse_shared(entries: Sequence[Declared | None], pictures: Sequence[Path], everywhere: Declared | None) -> None:
+def _refuse_shared(
+    entries: Sequence[DeclaredRegions | None], pictures: Sequence[Path], everywhere: DeclaredRegions | None
+) -> None:
     """Raise if one entry matches two pictures, because it would hide the wrong part of one of them."""
     users: dict[int, Path] = {}
     for entry, picture in zip(entries, pictures, strict=True):
@@ -100,7 +102,7 @@ def _refuse_shared(entries: Sequence[Declared | None], pictures: Sequence[Path],
             )
 
 
-def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -> list[Declared | None]:
+def filled(frames: Sequence[DeclaredRegions | None], names: Sequence[str], gaps: str) -> list[DeclaredRegions | None]:
     """Return the regions of all frames after every gap in a track was covered.
 
     Args:
@@ -138,7 +140,7 @@ def filled(frames: Sequence[Declared | None], names: Sequence[str], gaps: str) -
     return covered
 
 
-def _cover(who: str, *ends: Declared | None) -> Region:
+def _cover(who: str, *ends: DeclaredRegions | None) -> Region:
     """Return the smallest box that contains the regions with the id `who` in several frames."""
     regions = [region for frame in ends if frame for region in frame.regions if region.id == who]
     left, top, right, bottom = zip(*(region.outline.bounds() for region in regions), strict=True)

@@ -55,7 +55,7 @@ def recognised(epsilon: float, people: int, named: int = 1) -> float:
     """
     if not epsilon >= 0 or not 1 <= named <= people:
         raise DippError(
-            "epsilon, named",
+            "epsilon and named",
             f"must satisfy epsilon ≥ 0 and 1 ≤ named ≤ people, got epsilon {epsilon}, named {named}, people {people}",
         )
     return named / (named + (people - named) * math.exp(-epsilon))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from dipp.errors import DippError
+from dipp.errors import DippError, installing
 from dipp.risk.recognition import Floats, Integers, Pixels, Scores, nearest
 
 LONGER = 240
@@ -115,7 +115,7 @@ def _loaded() -> tuple[Any, Any, Any, Any]:
     The weights are read from the files of their package, which is not imported.
     """
     if not installed():
-        raise DippError("dlib", "is not installed", 'in a checkout of dipp, pip install ".[risk]"')
+        raise DippError("dlib", "is not installed", installing("risk"))
     import dlib
 
     spec = importlib.util.find_spec("face_recognition_models")

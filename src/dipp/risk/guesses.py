@@ -49,9 +49,9 @@ def about_pictures(originals: Pixels, released: Pixels) -> float | None:
     """
     true, seen = (pictures.reshape(len(pictures), -1).astype(np.int32) for pictures in (originals, released))
     right: list[float] = []
-    for own, shown in zip(true, seen, strict=True):  # in turn: all pairs at once would take N² pictures of memory
-        others = [other for other in true if (other != own).any()]
-        to_own, *to_others = (int(np.square(shown - row).sum(dtype=np.int64)) for row in (own, *others))
+    for original, shown in zip(true, seen, strict=True):  # in turn: all pairs at once would take N² pictures of memory
+        others = [other for other in true if (other != original).any()]
+        to_own, *to_others = (int(np.square(shown - row).sum(dtype=np.int64)) for row in (original, *others))
         right += [(to_own < to_other) + 0.5 * (to_own == to_other) for to_other in to_others]
     return float(np.mean(right)) if right else None
 

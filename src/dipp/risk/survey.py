@@ -32,7 +32,7 @@ from dipp.core.unit import Unit
 from dipp.core.units import Picture as Whole
 from dipp.core.units import Pixel
 from dipp.data.listing import IMAGE_SUFFIXES
-from dipp.errors import DippError
+from dipp.errors import DippError, installing
 from dipp.models import embedded
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.printing import upper
@@ -48,7 +48,7 @@ SEVERAL = "a folder for each of two or more people, with two or more pictures in
 """What recognition needs, in words for the report."""
 
 
-class Shown(NamedTuple):
+class ComparedPicture(NamedTuple):
     """A picture, and what a receiver sees of it."""
 
     path: Path
@@ -59,7 +59,7 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Survey:
+class RiskSurvey:
     """What was measured on a folder of pictures, and what could not be measured.
 
     Attributes:
@@ -123,7 +123,7 @@ class Survey:
 
 def survey(
     folder: Path, model: str | Path = embedded.FOLDER, device: str = "auto", **plan: Unpack[PlanOptions]
-) -> Survey:
+) -> RiskSurvey:
     """Encode the pictures of a folder, and measure what programs still recognise, read and guess in them.
 
     Args:
@@ -151,10 +151,10 @@ def survey(
         raise DippError("preset", "must have a certificate, got diffc", "choose another preset")
     seen: list[Pixels] = []
     archive = codec.encode(originals, odometer=False, ends=lambda end: seen.extend(end.pictures()))
-    return measured(list(map(Shown, paths, originals, seen)), archive.certificate, codec.plan.unit)
+    return measured(list(map(ComparedPicture, paths, originals, seen)), archive.certificate, codec.plan.unit)
 
 
-def measured(shown: Sequence[Shown], certificate: Certificate, unit: Unit) -> Survey:
+def measured(shown: Sequence[ComparedPicture], certificate: Certificate, unit: Unit) -> RiskSurvey:
     """Measure what programs still recognise, read and guess in encoded pictures.
 
     Args:
@@ -167,7 +167,7 @@ def measured(shown: Sequence[Shown], certificate: Certificate, unit: Unit) -> Su
     """
     missing: dict[str, str] = {}
     people = _people(shown)
-    return Survey(
+    return RiskSurvey(
         pictures=len(shown),
         certificate=certificate.statement(),
         unit=unit.short,
@@ -192,13 +192,13 @@ def _or_missing(what: str, measure: Callable[[Any], Any], shown: Any, missing: d
     return result
 
 
-def _psnr(shown: Shown) -> float:
+def _psnr(shown: ComparedPicture) -> float:
     """Return the PSNR of a released picture in dB."""
     error = float(np.square(shown.released.astype(float) - shown.original).mean())
     return 10 * math.log10(255**2 / max(error, 1e-5))
 
 
-def _guesses(shown: Sequence[Shown], unit: Unit) -> dict[str, float]:
+def _guesses(shown: Sequence[ComparedPicture], unit: Unit) -> dict[str, float]:
     """Return the shares of right guesses about pixels, cells of the unit's size, and pictures of equal size."""
     rng, shares = np.random.default_rng(0), dict[str, float]()
     sides = {subject.short: subject.square for subject in (Pixel(), unit) if subject.square is not None}
@@ -206,7 +206,7 @@ def _guesses(shown: Sequence[Shown], unit: Unit) -> dict[str, float]:
         rights = [guesses.about_cells(picture.original, picture.released, side, rng) for picture in shown]
         if known := [right for right in rights if right is not None]:
             shares[name] = float(np.mean(known))
-    sizes: dict[tuple[int, ...], list[Shown]] = {}
+    sizes: dict[tuple[int, ...], list[ComparedPicture]] = {}
     for picture in shown:
         sizes.setdefault(picture.original.shape, []).append(picture)
     alike = max(sizes.values(), key=len)
@@ -217,37 +217,37 @@ def _guesses(shown: Sequence[Shown], unit: Unit) -> dict[str, float]:
     return shares if right is None else {**shares, Whole().short: right}
 
 
-def _faces(shown: Sequence[Shown]) -> tuple[int, int] | str:
+def _faces(shown: Sequence[ComparedPicture]) -> tuple[int, int] | str:
     """Return in how many originals dlib detects a face, and how many released pictures of these still show one.
 
     If this cannot be measured, return what it needs.
     """
     if not descriptors.installed():
-        return 'dlib: in a checkout of dipp, pip install ".[risk]"'
+        return f"dlib: {installing('risk')}"
     faces = [picture for picture in shown if descriptors.face(picture.original, describe=False).found]
     if not faces:
         return "pictures in which dlib detects a face"
     return len(faces), sum(descriptors.face(picture.released, describe=False).found for picture in faces)
 
 
-def _people(shown: Sequence[Shown]) -> list[list[Shown]]:
+def _people(shown: Sequence[ComparedPicture]) -> list[list[ComparedPicture]]:
     """Return the pictures of each person; an empty list if there are fewer than two people."""
-    folders: dict[Path, list[Shown]] = {}
+    folders: dict[Path, list[ComparedPicture]] = {}
     for picture in shown:
         folders.setdefault(picture.path.parent, []).append(picture)
     people = [own_pictures for own_pictures in folders.values() if len(own_pictures) > 1]
     return people if len(people) > 1 else []
 
 
-def _recognised(people: list[list[Shown]]) -> dict[str, float] | str:
+def _recognised(people: list[list[ComparedPicture]]) -> dict[str, float] | str:
     """Return top-1 of each installed recogniser on the originals, and for the naive and the parrot attacker.
 
     If this cannot be measured, return what it needs.
     """
     if not people:
         return SEVERAL
-    gallery = [(who, picture) for who, own in enumerate(people) for picture in own[: len(own) // 2]]
-    probes = [(who, picture) for who, own in enumerate(people) for picture in own[len(own) // 2 :]]
+    gallery = [(who, picture) for who, shots in enumerate(people) for picture in shots[: len(shots) // 2]]
+    probes = [(who, picture) for who, shots in enumerate(people) for picture in shots[len(shots) // 2 :]]
     owners, truth = (np.array([who for who, _ in pictures], np.int64) for pictures in (gallery, probes))
     originals, released = (_squares([getattr(shown, kind) for _, shown in probes]) for kind in ("original", "released"))
     clean, copies = (_squares([getattr(shown, kind) for _, shown in gallery]) for kind in ("original", "released"))
@@ -270,7 +270,7 @@ def _squares(given: Sequence[Pixels]) -> Pixels:
     return np.stack([np.asarray(image) for image in resized])
 
 
-def _characters(shown: Sequence[Shown]) -> tuple[int, int] | str:
+def _characters(shown: Sequence[ComparedPicture]) -> tuple[int, int] | str:
     """Return how many characters tesseract reads in the originals, and how many of them in the released pictures.
 
     If this cannot be measured, return what it needs.

@@ -114,7 +114,7 @@ def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The scored candidates of a task, from which a code draws (`core.code.Scored`)."""
+    """The scored candidates of a task, from which a code draws (`core.code.ScoredCandidates`)."""
 
     task: ScoringTask
     """The chunks with their private shifts."""

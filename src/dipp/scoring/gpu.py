@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dipp.core import selection
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.core.randomness import DRAWS_PER_BLOCK
-from dipp.errors import DippError
+from dipp.errors import DippError, installing
 from dipp.scoring.task import ScoringTask
 
 try:
@@ -25,9 +25,7 @@ try:
 
     from dipp.scoring import triton_kernels as kernels
 except ImportError as error:
-    raise DippError(
-        "device", "is cuda, which needs PyTorch and Triton", 'in a checkout of dipp, pip install ".[cuda]"'
-    ) from error
+    raise DippError("device", "is cuda, which needs PyTorch and Triton", installing("cuda")) from error
 
 Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Streams, offsets, shifts, bases and the padded Poisson order (or None) of a task, on the device."""
@@ -128,14 +126,14 @@ class GpuBackend:
         rows, candidates = scores.shape
         count = -(-candidates // TILE)
         tiles = torch.empty((rows, count), dtype=torch.int64, device=self.device)
-        found = torch.empty(rows, dtype=torch.int64, device=self.device)
+        located = torch.empty(rows, dtype=torch.int64, device=self.device)
         drawn = (scores.amax(1), self._weights(fraction_bits), self._send(bins))
         shape = (candidates, scores.stride(0), fraction_bits)
         kernels.tile_sums[(rows, count)](tiles, scores, *drawn, *shape, TILE=TILE)
         powers = 1 << (count - 1).bit_length()
         targets = self._send(offsets)
-        kernels.place[(rows,)](found, tiles, targets, count, scores, *drawn, *shape, COUNT=powers, TILE=TILE)
-        return self.host(torch.where(tiles.sum(1) > targets, found, -1))
+        kernels.place[(rows,)](located, tiles, targets, count, scores, *drawn, *shape, COUNT=powers, TILE=TILE)
+        return self.host(torch.where(tiles.sum(1) > targets, located, -1))
 
     def best(self, scores: torch.Tensor) -> NDArray[np.int64]:
         """Return the first index of the largest score of each chunk."""

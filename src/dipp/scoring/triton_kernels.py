@@ -204,9 +204,9 @@ def winners(out: T, streams: T, offsets: T, indices: T, GROUP: tl.constexpr, TIL
     i = tl.program_id(1) * TILE + tl.arange(0, TILE)
     index = tl.load(indices + row).to(tl.int32)
     w0, w1, w2, w3 = _philox(i // GROUP, index // _PER_BLOCK, streams + 4 * row)
-    place = index % _PER_BLOCK
-    word = tl.where(place < 4, tl.where(place < 2, w0, w1), tl.where(place < 6, w2, w3))
-    draw = word >> (16 * (place % 2)).to(tl.uint32) & 0xFFFF
+    position = index % _PER_BLOCK
+    word = tl.where(position < 4, tl.where(position < 2, w0, w1), tl.where(position < 6, w2, w3))
+    draw = word >> (16 * (position % 2)).to(tl.uint32) & 0xFFFF
     if GROUP > 1:
         draw = draw >> (i % GROUP).to(tl.uint32) & 1
     tl.store(out + low + i, draw.to(tl.int16), mask=low + i < high)

@@ -13,7 +13,7 @@ from dipp.codec import questions
 from dipp.codec.chain import Chain
 from dipp.codec.encoder import Selector
 from dipp.core.arrays import Array, colours_last
-from dipp.core.chunking import Touched
+from dipp.core.chunking import StepCoordinates
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
@@ -33,7 +33,7 @@ LABELS = tuple(2.0**i for i in range(-3, 2))
 
 
 @dataclass(eq=False)
-class Asking:
+class AskedPictures:
     """Public pictures of one size, and the questions that they have answered so far."""
 
     denoiser: Denoiser
@@ -94,13 +94,13 @@ class Asking:
         """Return a round's blocks as pictures minus prediction, and the prediction of their coordinates."""
         unit, grid = step.grid(self.unit, self.geometry)
         deal = CODING.code.deal
-        chunks = deal.chunks(SEED, Touched(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
+        chunks = deal.chunks(SEED, StepCoordinates(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
         chunks = chunks.in_round(turn) if step.turns > 1 else chunks
         known = colours_last(x_hat).reshape(len(x_hat), -1)[:, chunks.order]
         residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - known
         return questions.content(residuals, chunks, grid)[0], known
 
-    def copy(self) -> Asking:
+    def copy(self) -> AskedPictures:
         """Return a copy that can be asked other questions."""
         return replace(self, steps=list(self.steps))
 

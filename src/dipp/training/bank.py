@@ -53,12 +53,12 @@ def cut_all(sources: Iterable[Source], cuts: Sequence[Cut]) -> tuple[list[Pixels
         For each cut a uint8 array (N, side, side, 3); then the numbers of photographs that were used and skipped.
     """
     with ThreadPoolExecutor() as pool:  # threads suffice: decoding and scaling run beside Python
-        found = list(pool.map(functools.partial(_cut_one, cuts=cuts), sources, itertools.count()))
-    used = [tiles for tiles in found if any(tiles)]
+        per_source = list(pool.map(functools.partial(_cut_one, cuts=cuts), sources, itertools.count()))
+    used = [tiles for tiles in per_source if any(tiles)]
     each = [[tile for tiles in used for tile in tiles[number]] for number in range(len(cuts))]
     sides = [cut.side for cut in cuts]
     stacked = [np.stack(t) if t else np.zeros((0, s, s, 3), np.uint8) for t, s in zip(each, sides, strict=True)]
-    return stacked, len(used), len(found) - len(used)
+    return stacked, len(used), len(per_source) - len(used)
 
 
 def _cut_one(source: Source, seed: int, cuts: Sequence[Cut]) -> list[list[Pixels]]:

@@ -76,7 +76,7 @@ def calibrate(
 
 def work(denoiser: Denoiser, pixels: Pixels, others: Sequence[Pixels] = ()) -> int:
     """Return about how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`)."""
-    first, *more = (int(math.prod(one.shape[:3])) for one in (pixels, *others))
+    first, *more = (int(math.prod(batch.shape[:3])) for batch in (pixels, *others))
     coded = len(_stepped()) * ROUNDS * len(EPSILONS) * CODED_STEPS
     sensed = GROUPS * sum(TILTS.values())
     return (len(grid(denoiser.schedule)) + coded + sensed) * first + sensed * sum(more)

@@ -25,7 +25,7 @@ from dipp.models.denoiser import Denoiser
 from dipp.planning.questions import MOST, Row, candidates_of
 from dipp.planning.table import ErrorTable, grid, measure
 from dipp.training import public_pictures
-from dipp.training.asking import Asking
+from dipp.training.asking import AskedPictures
 from dipp.training.public_pictures import PublicPictures
 from dipp.training.recipes import WORTH, asked_once, sign_scale
 from dipp.training.sensing import SEED
@@ -58,8 +58,8 @@ def load(denoiser: Denoiser, data: Path, count: int, window: Window | None = Non
     height, width = denoiser.sample_size
     if denoiser.latents is None or height != width:
         raise DippError("model", f"must be a latent model of square pictures, got latents of {height}×{width}")
-    found = public_pictures.load(data, height * denoiser.latents.factor, count, denoiser.colours, window)
-    return PublicPictures(denoiser.coded(found.pixels), found.skipped)
+    loaded = public_pictures.load(data, height * denoiser.latents.factor, count, denoiser.colours, window)
+    return PublicPictures(denoiser.coded(loaded.pixels), loaded.skipped)
 
 
 def calibrate(denoiser: Denoiser, latents: Latents, provenance: dict[str, Any], progress: Progress) -> ErrorTable:
@@ -85,11 +85,11 @@ def table(denoiser: Denoiser, latents: Latents, progress: Progress) -> list[dict
     """
     rows: list[Row] = []
     for epsilon in EPSILONS:
-        found = [row for shape in SHAPES if (row := _tried(denoiser, latents, epsilon, shape)) is not None]
-        found.sort(key=lambda row: (row.bits, -row.psnr))
-        best = itertools.accumulate((row.psnr for row in found), max, initial=-math.inf)
-        rows += [row for row, before in zip(found, best, strict=False) if row.psnr > before + WORTH]
-        progress(f"the picture at {epsilon:g}: {max((row.psnr for row in found), default=0):.2f} dB of its latents")
+        tried = [row for shape in SHAPES if (row := _tried(denoiser, latents, epsilon, shape)) is not None]
+        tried.sort(key=lambda row: (row.bits, -row.psnr))
+        best = itertools.accumulate((row.psnr for row in tried), max, initial=-math.inf)
+        rows += [row for row, before in zip(tried, best, strict=False) if row.psnr > before + WORTH]
+        progress(f"the picture at {epsilon:g}: {max((row.psnr for row in tried), default=0):.2f} dB of its latents")
     return [row.to_dict() for row in rows]
 
 
@@ -98,11 +98,13 @@ def _tried(denoiser: Denoiser, latents: Latents, epsilon: float, shape: tuple[in
     each = epsilon / sum(split**2 for split in shape)
     if not LEAST <= each <= MOST or BLOCK * shape[-1] > min(latents.shape[1:3]):
         return None
-    asked, recipes = Asking(denoiser, Picture(), latents), []
+    asked, recipes = AskedPictures(denoiser, Picture(), latents), []
     for split in shape:
         recipe = candidates_of(each, signs=True)._replace(split=split)
         recipe = recipe._replace(scale=sign_scale(asked, recipe, each))
         recipes.append(asked_once(asked, recipe, each))
     error = asked.error(asked.steps[-1])
-    psnr, floor = (-10 * math.log10(max(one, 1e-9) / 4) for one in (error, float(np.square(to_signal(latents)).mean())))
+    psnr, floor = (
+        -10 * math.log10(max(square, 1e-9) / 4) for square in (error, float(np.square(to_signal(latents)).mean()))
+    )
     return Row(Picture.kind, latents.shape[1], epsilon, psnr, tuple(recipes), floor)

@@ -29,7 +29,7 @@ from dipp.models.evidence import Evidence, levels
 from dipp.training.bank import Bank
 from dipp.training.chains import Chains
 from dipp.training.told import evidence
-from dipp.training.worded import Worded
+from dipp.training.worded import WordCohorts
 
 SNRS = (1e-3, 1e3)
 BINS = 48
@@ -46,7 +46,7 @@ Predict = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(stacked planes, SNR of each picture, mask of what is inside) → x̂0."""
 
 
-class Weights:
+class RunningErrors:
     """Running means of the squared error, in bins of ln SNR."""
 
     def __init__(self, device: torch.device) -> None:
@@ -87,15 +87,17 @@ class Shares(NamedTuple):
     """Number of cohorts that answer by words, and number of pictures in each."""
 
 
-class Stream:
+class BatchStream:
     """Batches of tiles of one size: cohorts of chains, Gaussian states, evidence of other kinds, answers by words."""
 
     def __init__(self, bank: Bank, config: Config, shares: Shares, books: Books | None = None) -> None:
         self.bank, self.config, self.gaussian, self.told = bank, config, shares.gaussian, shares.told
-        self.weights, self.told_weights, self.worded_weights = (Weights(bank.tiles.device) for _ in range(3))
+        self.weights, self.told_weights, self.worded_weights = (RunningErrors(bank.tiles.device) for _ in range(3))
         self.chains = Chains(shares.cohorts, bank.draw(shares.cohorts * shares.cohort))
         cohorts, cohort = shares.worded
-        self.worded = Worded(books, cohorts, bank.draw(cohorts * cohort)) if books is not None and cohorts else None
+        self.worded = (
+            WordCohorts(books, cohorts, bank.draw(cohorts * cohort)) if books is not None and cohorts else None
+        )
 
     def loss(self, predict: Predict) -> Tensor:
         """Draw a batch, return its loss, and move chains and cohorts of words to their next step.
@@ -107,12 +109,12 @@ class Stream:
         fresh = self.bank.draw(told if worded is None else told + len(worded.x0))
         snr = torch.cat([chains.snrs, log_uniform(*SNRS, self.gaussian, fresh.device)])
         y = torch.cat([chains.state, gaussian(fresh[count:plain], snr[count:])])
-        answers = [torch.cat([own, torch.zeros_like(y[count:])]) for own in chains.told]
+        answers = [torch.cat([answered, torch.zeros_like(y[count:])]) for answered in chains.told]
         known = [Evidence(y, snr.view(-1, 1, 1, 1), None, 0.0, *answers)]
         known += [evidence(fresh[plain:told])] if self.told else []
         known += [] if worded is None else [worded.evidence]
-        planes = torch.cat([one.stacked(self.config.planes, LARGEST_SNR) for one in known])
-        snr = torch.cat([snr, *(levels(torch.as_tensor(one.merged.precision)).to(snr) for one in known[1:])])
+        planes = torch.cat([part.stacked(self.config.planes, LARGEST_SNR) for part in known])
+        snr = torch.cat([snr, *(levels(torch.as_tensor(part.merged.precision)).to(snr) for part in known[1:])])
         x0 = torch.cat([chains.x0, fresh[count:told], *([] if worded is None else [worded.x0])])
         inside = torch.ones_like(x0[:, :1])
         inside[count:plain] = self._inside()
@@ -121,10 +123,10 @@ class Stream:
         errors += [known[1].restored(x_hat[plain:told]) - x0[plain:told]] if self.told else []
         errors += [] if worded is None else [x_hat[told:] - x0[told:]]
         squares = (torch.cat(errors).square() * inside).mean((1, 2, 3)) / inside.mean((1, 2, 3))
-        found = x_hat.detach().clamp(-1, 1)
-        chains.advance(found[:count], fresh[:count])
+        clamped = x_hat.detach().clamp(-1, 1)
+        chains.advance(clamped[:count], fresh[:count])
         if worded is not None:
-            worded.advance(found[told:], fresh[told:])
+            worded.advance(clamped[told:], fresh[told:])
         parts = ((0, plain, self.weights), (plain, told, self.told_weights), (told, len(x0), self.worded_weights))
         most = (math.inf, TOLD_LEVEL, math.inf)
         losses = [

@@ -74,11 +74,11 @@ def load(
     """
     tiles: list[Pixels] = []
     skipped = 0
-    for found in _each(data, channels, window):
-        if found is None or min(found.shape[:2]) < size:
+    for picture in _each(data, channels, window):
+        if picture is None or min(picture.shape[:2]) < size:
             skipped += 1
         else:
-            tiles.extend(_tiles(found, size))
+            tiles.extend(_tiles(picture, size))
         if limit is not None and len(tiles) >= limit:
             break
     if not tiles:
@@ -93,8 +93,8 @@ def usual_side(data: Path, most: int, window: Window | None = None) -> int:
 
     The first `LOOKED_AT` readable pictures decide. Without any, the answer is `most`.
     """
-    readable = (found for found in _each(data, 3, window) if found is not None)
-    sides = sorted(min(found.shape[:2]) for found in itertools.islice(readable, LOOKED_AT))
+    readable = (picture for picture in _each(data, 3, window) if picture is not None)
+    sides = sorted(min(picture.shape[:2]) for picture in itertools.islice(readable, LOOKED_AT))
     return min(most, sides[int(SMALLER * len(sides))]) if sides else most
 
 
@@ -123,17 +123,17 @@ def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None
     Raises:
         DippError: No picture is large enough for all kinds, or the source cannot be read.
     """
-    found: list[list[Pixels]] = [[] for _ in kinds]
+    by_kind: list[list[Pixels]] = [[] for _ in kinds]
     skipped = 0
-    for one in _each(data, 3, window):
-        if one is None or min(one.shape[:2]) < max(kind.side for kind in kinds):
+    for picture in _each(data, 3, window):
+        if picture is None or min(picture.shape[:2]) < max(kind.side for kind in kinds):
             skipped += 1
             continue
-        for squares, kind in zip(found, kinds, strict=True):
-            squares.append(_scene(one, kind))
-        if len(found[0]) == limit:
+        for squares, kind in zip(by_kind, kinds, strict=True):
+            squares.append(_scene(picture, kind))
+        if len(by_kind[0]) == limit:
             break
-    count = len(found[0])
+    count = len(by_kind[0])
     if not count:
         largest = max(kind.side for kind in kinds)
         raise DippError(
@@ -141,7 +141,7 @@ def scenes(data: Path, kinds: Sequence[Scene], limit: int, window: Window | None
         )
     shares = [max(1, count * kinds[0].side ** 2 // kind.side**2) for kind in kinds]
     picked = [np.linspace(0, count - 1, share).round().astype(int) for share in shares]
-    return [np.stack([squares[i] for i in chosen]) for squares, chosen in zip(found, picked, strict=True)], skipped
+    return [np.stack([squares[i] for i in chosen]) for squares, chosen in zip(by_kind, picked, strict=True)], skipped
 
 
 def _scene(picture: Pixels, kind: Scene) -> Pixels:

@@ -25,7 +25,7 @@ from dipp.core.units import Cells, Picture
 from dipp.models.denoiser import Denoiser
 from dipp.planning.questions import MOST, Recipe, Row, candidates_of, step_of
 from dipp.scoring.blocks import Blocks
-from dipp.training.asking import Asking
+from dipp.training.asking import AskedPictures
 from dipp.training.sensing import SEED
 
 Pixels = NDArray[np.uint8]
@@ -78,11 +78,11 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
     rows: list[Row] = []
     for unit, side, pixels in units:
         for epsilon in EPSILONS:
-            found = [row for shape in SHAPES for row in tried(denoiser, unit, side, epsilon, shape, pixels)]
-            found.sort(key=lambda row: (row.bits, -row.psnr))
-            best = itertools.accumulate((row.psnr for row in found), max, initial=-math.inf)
-            rows += [row for row, before in zip(found, best, strict=False) if row.psnr > before + WORTH]
-            progress(f"{unit.kind} of {side} at {epsilon:g}: {max((r.psnr for r in found), default=0):.2f} dB")
+            tried_rows = [row for shape in SHAPES for row in tried(denoiser, unit, side, epsilon, shape, pixels)]
+            tried_rows.sort(key=lambda row: (row.bits, -row.psnr))
+            best = itertools.accumulate((row.psnr for row in tried_rows), max, initial=-math.inf)
+            rows += [row for row, before in zip(tried_rows, best, strict=False) if row.psnr > before + WORTH]
+            progress(f"{unit.kind} of {side} at {epsilon:g}: {max((r.psnr for r in tried_rows), default=0):.2f} dB")
     return [row.to_dict() for row in rows]
 
 
@@ -112,7 +112,7 @@ def tried(
         return
     finest = step_of(Recipe(1, split=shape[-1]), 1.0).grid(unit, Geometry.of(pixels.shape[1:]))[1]
     few = max(1, min(coarse // finest.pixels, PIXELS // math.prod(pixels.shape[1:3])))
-    asked = Asking(denoiser, unit, pixels[:few])
+    asked = AskedPictures(denoiser, unit, pixels[:few])
     recipes: list[Recipe] = []
     for number, split in enumerate(shape[:-1]):
         _asked(asked, recipes, candidates_of(each), split, number, each)
@@ -126,18 +126,20 @@ def tried(
         yield Row(unit.kind, side, epsilon, -10 * math.log10(error / 4), tuple(met))
 
 
-def _asked(asked: Asking, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float) -> None:
+def _asked(
+    asked: AskedPictures, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float
+) -> None:
     """Ask one more question, and add its recipe to the list."""
     recipes.append(asked_once(asked, recipe._replace(split=split, rounds=1 if number else 4), epsilon))
 
 
-def asked_once(asked: Asking, recipe: Recipe, epsilon: float) -> Recipe:
+def asked_once(asked: AskedPictures, recipe: Recipe, epsilon: float) -> Recipe:
     """Ask one more question, and return its recipe with the SNR that the network is told afterwards."""
     asked.ask(step_of(recipe, epsilon))
     return recipe._replace(snr=asked.steps[-1].snr_gain)
 
 
-def sign_scale(asked: Asking, recipe: Recipe, epsilon: float) -> float:
+def sign_scale(asked: AskedPictures, recipe: Recipe, epsilon: float) -> float:
     """Return the scale of random signs with the least squared error: the mean product of chosen signs and content."""
     step = step_of(recipe, epsilon)
     _, content, _ = next(asked.rounds(step))

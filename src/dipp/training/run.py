@@ -6,7 +6,7 @@ a straight line with the share of the run that is done. On CUDA a whole step is 
 kernels take longer to start than to run.
 
 A killed run goes on from its checkpoint, also on another machine. The checkpoint has the weights and their running
-average in half precision, 37 MB for the default network. Moments and chains start anew. `--minutes` counts the time of
+average in half precision, 37 MB for the default network. Moments and chains start again. `--minutes` counts the time of
 all parts of the run.
 
 From the first validation or pause on, the folder always holds a denoiser:
@@ -36,10 +36,10 @@ from dipp.models.network import Network
 from dipp.training import public_pictures, setup
 from dipp.training.bank import Bank, Cut
 from dipp.training.muon import Muon
-from dipp.training.objective import Stream
+from dipp.training.objective import BatchStream
 from dipp.training.settings import Settings
 from dipp.training.validation import gaussian_psnr
-from dipp.training.worded import Worded
+from dipp.training.worded import WordCohorts
 
 CHECKPOINT = "checkpoint.pt"
 RECORD = "training.json"
@@ -80,7 +80,7 @@ class Report:
     """Steps per second."""
 
 
-class Run:
+class TrainingRun:
     """A training run in a folder. The constructor checks everything and resumes from a checkpoint; `train` trains.
 
     Args:
@@ -113,10 +113,10 @@ class Run:
         setup.check_folder(output, CHECKPOINT)
         config, tensors = setup.origin(network, start, told=settings.told > 0)
         torch.manual_seed(settings.seed)
-        made: Any = Network(config)
+        created: Any = Network(config)
         if tensors is not None:
-            made.load_state_dict(tensors)
-        self.network: Network = made.to(self.device, memory_format=torch.channels_last)
+            created.load_state_dict(tensors)
+        self.network: Network = created.to(self.device, memory_format=torch.channels_last)
         self.parameters = list(self.network.parameters())
         setup.check_disk(output, sum(parameter.numel() for parameter in self.parameters))
         size = public_pictures.usual_side(data, SIDE) if size is None else size
@@ -128,8 +128,11 @@ class Run:
         counts = (settings.batch, SMALL_TILES * settings.batch)
         books = None if start is None or not settings.told else models.load(start).books
         self.streams = [
-            Stream(
-                Bank(tiles, self.device), config, settings.sizes(count, cohort, worded=Worded.fits(books, side)), books
+            BatchStream(
+                Bank(tiles, self.device),
+                config,
+                settings.sizes(count, cohort, worded=WordCohorts.fits(books, side)),
+                books,
             )
             for tiles, count, cohort, side in zip(self.tiles.training, counts, COHORTS, sides, strict=True)
         ]
@@ -154,7 +157,7 @@ class Run:
         self.facts = {
             "data": data.name,
             "photographs": self.tiles.photographs,
-            "tiles": {f"{len(one[0])}×{len(one[0])}": len(one) for one in self.tiles.training},
+            "tiles": {f"{len(sized[0])}×{len(sized[0])}": len(sized) for sized in self.tiles.training},
             "network": asdict(config),
             "start": None if start is None else start.name,
             "device": torch.cuda.get_device_name(self.device) if cuda else "cpu",
@@ -195,7 +198,7 @@ class Run:
             self.seconds = before + now - began
             if not math.isfinite(summed):
                 raise DippError(
-                    "train", "has reached a loss that is not finite", "lower --learning-rate and start anew"
+                    "train", "has reached a loss that is not finite", "lower --learning-rate and start again"
                 )
             if now - told >= REPORT_SECONDS or self.progress == 1:
                 count = self.step - told_step
@@ -218,11 +221,11 @@ class Run:
         """Write the denoiser, load and measure it, write the record of the run, and return the measurements."""
         self._export()
         denoiser = models.load(self.output, str(self.device))
-        found: dict[str, Any] = {"step": self.step, "minutes": round(self.seconds / 60, 2)}
+        figures: dict[str, Any] = {"step": self.step, "minutes": round(self.seconds / 60, 2)}
         for tiles in self.tiles.held_out:
             table = gaussian_psnr(denoiser, tiles)
-            found[f"PSNR on {len(tiles[0])}×{len(tiles[0])}"] = {f"{snr:g}": round(v, 2) for snr, v in table.items()}
-        self.validations.append(found)
+            figures[f"PSNR on {len(tiles[0])}×{len(tiles[0])}"] = {f"{snr:g}": round(v, 2) for snr, v in table.items()}
+        self.validations.append(figures)
         record = {
             **self.facts,
             "skipped": self.tiles.skipped,
@@ -235,7 +238,7 @@ class Run:
         }
         with files.atomic(self.output / RECORD) as part:
             part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        return found
+        return figures
 
     def _capture(self) -> None:
         """Capture a step as a CUDA graph, after some steps in which libraries choose their kernels."""
@@ -323,7 +326,7 @@ class Run:
             content = torch.load(path, map_location=self.device, weights_only=True)
             course = json.loads(content["course"])
         except Exception:
-            raise DippError(CHECKPOINT, "is damaged", "delete it to start anew") from None
+            raise DippError(CHECKPOINT, "is damaged", "delete it to start again") from None
         ours = self._course()
         other = [name for name, value in ours.items() if course.get(name) != json.loads(json.dumps(value))]
         if other:
@@ -339,5 +342,5 @@ class Run:
             self.step, self.seconds = content["step"], content["seconds"]
             self.validations = json.loads(content["validations"])
         except (KeyError, RuntimeError):
-            raise DippError(CHECKPOINT, "is not whole", "delete it to start anew") from None
+            raise DippError(CHECKPOINT, "is not whole", "delete it to start again") from None
         torch.manual_seed((self.settings.seed << 40) + self.step)  # so that other tiles are drawn

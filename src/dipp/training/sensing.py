@@ -142,11 +142,11 @@ def _table(chains: list[list[ChainPoint]]) -> tuple[Floats, Floats, Floats]:
     later = [chain[1:] for chain in chains]
     columns = [np.log(np.maximum([[*point.sizes, point.touched] for point in chain], 1e-9)).T for chain in later]
     snrs = [np.log([point.snr for point in chain]) for chain in later]
-    logs = np.linspace(min(own[0] for own in snrs), max(own[-1] for own in snrs), POINTS)
+    logs = np.linspace(min(grid[0] for grid in snrs), max(grid[-1] for grid in snrs), POINTS)
     rows = []
     for log in logs:
         # The chains that pass this SNR. If no chain does, the chains that come nearest.
-        beside = np.array([max(own[0] - log, log - own[-1], 0.0) for own in snrs])
+        beside = np.array([max(grid[0] - log, log - grid[-1], 0.0) for grid in snrs])
         passing = np.flatnonzero(beside <= beside.min() + 1e-9).tolist()
         met = [[np.interp(log, snrs[chain], column) for column in columns[chain]] for chain in passing]
         rows.append(np.exp(np.mean(met, axis=0)))

@@ -38,9 +38,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
-            raise DippError("steps, minutes", "must not both be given or both be missing", "give one of them")
+            raise DippError("steps and minutes", "must not both be given or both be missing", "give one of them")
         if not (self.steps is None or self.steps >= 1) or not (self.minutes is None or 0 < self.minutes < math.inf):
-            raise DippError("steps, minutes", "must be above 0")
+            raise DippError("steps and minutes", "must be above 0")
         if self.batch < 2:
             raise DippError(
                 "batch",

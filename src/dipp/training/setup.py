@@ -63,9 +63,9 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
         if not len(mine) or not len(theirs):
             raise DippError(
                 "data",
-                f"must hold photographs of at least {cut.side}×{cut.side} to train on and to validate on, but too few "
-                f"of the {len(every) + len(others)} there are that large",
-                "pass a smaller --size",
+                f"must hold photographs of at least {cut.side}×{cut.side} to train on and others to validate on, but "
+                f"has too few of them among {len(every) + len(others)}",
+                "add photographs, or pass a smaller --size",
             )
     # Tiles from all photographs: a large photograph alone gives more than enough.
     kept = [array[:: max(1, len(array) // VALIDATION_TILES)][:VALIDATION_TILES] for array in held_out]
@@ -98,7 +98,7 @@ def origin(
 def _origin(network: Mapping[str, Any] | None, start: Path | None) -> tuple[Config, dict[str, torch.Tensor] | None]:
     if start is not None and network is not None:
         raise DippError(
-            "network, start", "must not both be given", "leave out network: a denoiser to start from brings its own"
+            "network and start", "must not both be given", "leave out network: a denoiser to start from brings its own"
         )
     if start is not None:
         denoiser = models.load(start)

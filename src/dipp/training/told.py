@@ -74,7 +74,7 @@ def shapes(x0: Tensor) -> Tensor:
 def coarse(x0: Tensor) -> Tensor:
     """Return coarse pictures (N, C, H, W): means of squares with random errors, as flat squares or interpolated."""
     choice, deviation = torch.randint_like(x0[:, :1, :1, :1], len(SQUARES)), _logs(x0, *ERRORS)
-    found, smooth = x0, _chance(x0, 0.5)
+    blurred, smooth = x0, _chance(x0, 0.5)
     for number, side in enumerate(SQUARES):
         if max(x0.shape[2] % side, x0.shape[3] % side):
             continue
@@ -82,8 +82,8 @@ def coarse(x0: Tensor) -> Tensor:
         means = means + deviation * torch.randn_like(means)
         blocks = means.repeat_interleave(side, 2).repeat_interleave(side, 3)
         wide = functional.interpolate(means, size=x0.shape[2:], mode="bilinear")
-        found = torch.where(choice == number, torch.where(smooth, wide, blocks), found)
-    return found.clamp(-1, 1)
+        blurred = torch.where(choice == number, torch.where(smooth, wide, blocks), blurred)
+    return blurred.clamp(-1, 1)
 
 
 def filled(x: Tensor, known: Tensor) -> Tensor:
@@ -97,12 +97,12 @@ def filled(x: Tensor, known: Tensor) -> Tensor:
     count = functional.avg_pool2d(functional.pad(weight, pad), 2)
     below = filled(total / count.clamp(min=1e-6), count > 0)
     wide = functional.interpolate(below, scale_factor=2.0, mode="bilinear")[..., : x.shape[2], : x.shape[3]]
-    found = torch.where(known, x, wide)
+    estimate = torch.where(known, x, wide)
     for _ in range(SWEEPS):
-        around = functional.pad(found, (1, 1, 1, 1), mode="replicate")
+        around = functional.pad(estimate, (1, 1, 1, 1), mode="replicate")
         mean = (around[..., :-2, 1:-1] + around[..., 2:, 1:-1] + around[..., 1:-1, :-2] + around[..., 1:-1, 2:]) / 4
-        found = torch.where(known, x, mean)
-    return found.clamp(-1, 1)
+        estimate = torch.where(known, x, mean)
+    return estimate.clamp(-1, 1)
 
 
 def _uniform(x0: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:

@@ -47,7 +47,7 @@ SNRS = (0.5, 200.0)
 LEAST_SCALE = 1e-4
 
 
-class Worded:
+class WordCohorts:
     """Cohorts of pictures of one size that answer questions by words."""
 
     def __init__(self, books: Books, cohorts: int, pictures: Tensor) -> None:
@@ -99,8 +99,8 @@ class Worded:
         epsilon = self._epsilon()
         for turn in range(TURNS):
             known = between(answers, self.turns < turn) if turn else answers
-            found = known + self._answers(x0 - known, turn, none, epsilon)
-            answers = torch.where(self.turns == turn, found, known)
+            estimate = known + self._answers(x0 - known, turn, none, epsilon)
+            answers = torch.where(self.turns == turn, estimate, known)
         return answers
 
     def _epsilon(self) -> Tensor:
@@ -144,11 +144,11 @@ class Worded:
         return values[:, None].expand(-1, self.size).reshape(-1)
 
     def _stacked(self, books: Books, name: str) -> Tensor:
-        return torch.stack([_padded(torch.from_numpy(one.words), self.bits) for one in self._books(books, name)])
+        return torch.stack([_padded(torch.from_numpy(book.words), self.bits) for book in self._books(books, name)])
 
     def _shares(self, books: Books, name: str) -> Tensor:
-        counts = [torch.from_numpy(one.counts).float()[:, None] for one in self._books(books, name)]
-        return torch.stack([_padded(one / one.sum(), self.bits)[:, 0] for one in counts])
+        counts = [torch.from_numpy(book.counts).float()[:, None] for book in self._books(books, name)]
+        return torch.stack([_padded(book / book.sum(), self.bits)[:, 0] for book in counts])
 
     def _books(self, books: Books, name: str) -> list[Book]:
         return [books.book(name, bits) for bits in self.bits]

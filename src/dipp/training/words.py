@@ -25,7 +25,7 @@ from dipp.models.books import AGAIN, FINER, RAW, Book, Books
 from dipp.models.denoiser import Denoiser
 from dipp.planning.questions import Recipe, step_of
 from dipp.training import public_pictures
-from dipp.training.asking import Asking
+from dipp.training.asking import AskedPictures
 from dipp.training.public_pictures import Scene
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ PER_WORD = 64
 """Largest number of public blocks for each word in the clustering."""
 
 
-class Pictures(NamedTuple):
+class WordPictures(NamedTuple):
     """Public pictures, from which words are made and on which recipes are tried."""
 
     asked: Pixels
@@ -63,7 +63,7 @@ class Pictures(NamedTuple):
     """Number of files that could not be read or were too small."""
 
 
-def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Window | None = None) -> Pictures:
+def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Window | None = None) -> WordPictures:
     """Read public pictures for the words of a denoiser.
 
     Args:
@@ -77,9 +77,9 @@ def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Win
         DippError: There are too few pictures, or they are too small.
     """
     if not denoiser.any_size:
-        found = public_pictures.load(data, denoiser.sample_size[0], count + tried, denoiser.channels, window)
-        asked = found.pixels[: len(found.pixels) - tried]
-        return Pictures(asked, [found.pixels[len(asked) :]], found.skipped)
+        loaded = public_pictures.load(data, denoiser.sample_size[0], count + tried, denoiser.channels, window)
+        asked = loaded.pixels[: len(loaded.pixels) - tried]
+        return WordPictures(asked, [loaded.pixels[len(asked) :]], loaded.skipped)
     side = max(SMALLEST, public_pictures.usual_side(data, SCENE.side, window) // SMALLEST * SMALLEST)
     (squares,), skipped = public_pictures.scenes(data, (Scene(side, side),), 1 << 20, window)
     order = np.random.default_rng(0).permutation(len(squares))
@@ -91,12 +91,12 @@ def pictures(denoiser: Denoiser, data: Path, count: int, tried: int, window: Win
         )
     others = squares[order[:tried]]
     smaller = [_shrunk(others, size) for size in (SMALLEST, 64, 128) if size < side]
-    return Pictures(squares[order[tried : tried + count]], [*smaller, others], skipped)
+    return WordPictures(squares[order[tried : tried + count]], [*smaller, others], skipped)
 
 
 def _shrunk(pixels: Pixels, side: int) -> Pixels:
     shape = side, side
-    return np.stack([np.asarray(Image.fromarray(one).resize(shape, Image.Resampling.LANCZOS)) for one in pixels])
+    return np.stack([np.asarray(Image.fromarray(image).resize(shape, Image.Resampling.LANCZOS)) for image in pixels])
 
 
 def books(
@@ -114,33 +114,33 @@ def books(
     Returns:
         The books by family and bits.
     """
-    found: dict[tuple[str, int], Book] = {}
-    middle: list[Asking] = []
+    made: dict[tuple[str, int], Book] = {}
+    middle: list[AskedPictures] = []
     device = denoiser.device
     for count in bits:
         progress(f"{1 << count} words for first questions")
         step = step_of(Recipe(count, rounds=4), count * math.log(2) + MARGIN)
-        asked = [Asking(denoiser, Cells(side), pixels) for side in sides]
-        for rounds in zip(*(one.rounds(step) for one in asked), strict=True):
+        asked = [AskedPictures(denoiser, Cells(side), pixels) for side in sides]
+        for rounds in zip(*(pictures.rounds(step) for pictures in asked), strict=True):
             name = rounds[0][0]
             content = np.concatenate([content for _, content, _ in rounds])
             # Where a picture has too few blocks for a round, nobody asks by its words.
-            found[name, count] = clustered(content, 1 << count, device) if len(content) else found[RAW, count]
+            made[name, count] = clustered(content, 1 << count, device) if len(content) else made[RAW, count]
             for _, _, ask in rounds:
-                ask(replace(denoiser, books=Books(found, [], "")))
+                ask(replace(denoiser, books=Books(made, [], "")))
         middle = asked if count == MIDDLE else middle
-    for one in middle:
-        one.label()
+    for pictures in middle:
+        pictures.label()
     for name, split in ((AGAIN, 1), (FINER, 2)):
         progress(f"words for questions that are {name}")
-        contents = [_later(one, split) for one in middle if one.unit.side % (BLOCK * split) == 0]  # type: ignore[attr-defined]
+        contents = [_later(pictures, split) for pictures in middle if pictures.unit.side % (BLOCK * split) == 0]  # type: ignore[attr-defined]
         for count in bits:
             if contents:
-                found[name, count] = clustered(np.concatenate(contents), 1 << count, device)
-    return found
+                made[name, count] = clustered(np.concatenate(contents), 1 << count, device)
+    return made
 
 
-def _later(asked: Asking, split: int) -> Floats:
+def _later(asked: AskedPictures, split: int) -> Floats:
     """Return the differences of blocks from the network's prediction after one question."""
     return next(asked.rounds(step_of(Recipe(1, split=split), 1.0)))[1]
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import dipp
 from dipp.attest import checks, envelope, keys, statement
-from dipp.attest.checks import Checked, Reference
+from dipp.attest.checks import Reference, ReleaseCheck
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices
 from dipp.data.engines import Local
@@ -149,7 +149,7 @@ def _rsa(private: Path, public: Path) -> None:
 
 def test_envelopes_follow_dsse(key: Path) -> None:
     """The signature is verified by another library, over the bytes of the specification."""
-    sealed = json.loads(envelope.seal(b'{"a": 1}', keys.private(key)))
+    sealed = json.loads(envelope.sign(b'{"a": 1}', keys.private(key)))
     assert sealed["payloadType"] == "application/vnd.in-toto+json"
     assert base64.b64decode(sealed["payload"]) == b'{"a": 1}'
     signed = b'DSSEv1 28 application/vnd.in-toto+json 8 {"a": 1}'
@@ -327,7 +327,7 @@ def test_a_signed_lie_is_refused(made: Path, key: Path, run: Command, monkeypatc
     """The signature is right, but the ε does not follow from the file, or the statement is about something else."""
     check = checks.check
 
-    def lying(release: Path, against: Reference | None) -> Checked:
+    def lying(release: Path, against: Reference | None) -> ReleaseCheck:
         found = check(release, against)
         facts = {**found.facts, "certificate": {**found.facts["certificate"], "epsilon": 0.1}}
         return dataclasses.replace(found, facts=facts)
@@ -344,7 +344,7 @@ def test_a_signed_lie_is_refused(made: Path, key: Path, run: Command, monkeypatc
     ]
     for other in others:
         place = statement.place_of(made)
-        place.write_bytes(envelope.seal(json.dumps(other).encode(), keys.private(key)))
+        place.write_bytes(envelope.sign(json.dumps(other).encode(), keys.private(key)))
         assert "is signed, but" in refusal_of(made, key, run)
 
 
@@ -382,7 +382,7 @@ def test_any_edited_statement_is_refused_or_has_the_same_numbers(made: Path, key
         odd = [value for value in (*ODD, ...) if at or value is not ...]
         cases += [json.dumps(with_part(honest, at, value)).encode() for value in odd]
     for case in cases:
-        place.write_bytes(envelope.seal(case, keys.private(key)))
+        place.write_bytes(envelope.sign(case, keys.private(key)))
         said = ""
         try:
             found = statement.verify(made, key.with_name("me.pub")).predicate
@@ -421,4 +421,4 @@ SOMEBODY = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
 @given(st.binary(max_size=60) | SHAPES.map(lambda one: json.dumps(one).encode()))
 def test_bytes_that_are_not_an_envelope_are_refused(data: bytes) -> None:
     with refused("attestation", "dipp's"):
-        envelope.unseal(data, SOMEBODY)
+        envelope.verify(data, SOMEBODY)

@@ -22,9 +22,21 @@ from PIL import Image
 from scipy import special  # type: ignore[import-untyped,unused-ignore]
 
 from dipp import scoring
-from dipp.audit import blackbox, broken, controls, exact, law, likelihood, neighbours, plot, setting, suite
-from dipp.audit.controls import Controls, Plant
-from dipp.audit.setting import Subject
+from dipp.audit import (
+    blackbox,
+    broken,
+    controls,
+    exact,
+    law,
+    likelihood,
+    neighbours,
+    observations,
+    plot,
+    setting,
+    suite,
+)
+from dipp.audit.controls import Controls, PlantedMistake
+from dipp.audit.setting import AuditSubject
 from dipp.cli.main import main
 from dipp.codec.encoder import Selector
 from dipp.codes import Flat
@@ -43,8 +55,8 @@ from dipp.privacy.certificate import Certificate
 from dipp.scoring.cpu import CpuBackend
 from experiments.comparisons.unclipped import SHARP
 
-UNCLIPPED = Subject(SHARP)
-SUBJECTS = pytest.mark.parametrize("subject", [UNCLIPPED, Subject(PAPER)], ids=["unclipped", "paper"])
+UNCLIPPED = AuditSubject(SHARP)
+SUBJECTS = pytest.mark.parametrize("subject", [UNCLIPPED, AuditSubject(PAPER)], ids=["unclipped", "paper"])
 """With steps along timesteps; those of clipped sensing are in `test_sensing_audit`."""
 
 
@@ -66,7 +78,7 @@ def test_the_log_law_follows_from_the_exact_weights() -> None:
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
-def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(subject: Subject, epsilon: float) -> None:
+def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(subject: AuditSubject, epsilon: float) -> None:
     plan, shape = setting.plan_for(subject, epsilon)
     results = {result.kind: result for result in exact.audit(plan, shape, 3, 1)}
     claimed = Certificate.of(plan, shape).epsilon
@@ -83,7 +95,7 @@ def test_no_pair_exceeds_the_claim_and_adversaries_reach_it(subject: Subject, ep
 
 
 @SUBJECTS
-def test_pairs_differ_in_one_pixel(subject: Subject) -> None:
+def test_pairs_differ_in_one_pixel(subject: AuditSubject) -> None:
     plan, shape = setting.plan_for(subject, 2.0)
     chain, generator = setting.chain_of(plan, shape, 3), np.random.default_rng(3)
     for x, y in neighbouring(chain, generator):
@@ -106,7 +118,7 @@ def test_the_audit_refutes_a_claim_that_is_too_low() -> None:
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_the_audit_refutes_half_of_rho(subject: Subject, epsilon: float) -> None:
+def test_the_audit_refutes_half_of_rho(subject: AuditSubject, epsilon: float) -> None:
     plan, shape = setting.plan_for(subject, epsilon)
     result = exact.audit(plan, shape, 1, 1)[2]
     assert result.kind == "balanced"
@@ -129,7 +141,7 @@ def test_renyi_of_randomised_response(order: float) -> None:
 
 
 def test_channels_that_share_chunks_cost_more_rho_and_stay_within_it() -> None:
-    plan, shape = setting.plan_for(Subject(PAPER), 4.0)
+    plan, shape = setting.plan_for(AuditSubject(PAPER), 4.0)
     together = dataclasses.replace(plan, separate=False)
     apart, shared = (exact.audit(audited, shape, 2, 1) for audited in (plan, together))
     assert all(result.within for result in shared)
@@ -138,7 +150,7 @@ def test_channels_that_share_chunks_cost_more_rho_and_stay_within_it() -> None:
 
 
 def test_steps_that_touch_nothing_are_compared_too() -> None:
-    plan = setting.plan_within(Subject(Coding(Sign(period=7), Flat())), 4.0, 7, 1, 4)
+    plan = setting.plan_within(AuditSubject(Coding(Sign(period=7), Flat())), 4.0, 7, 1, 4)
     results = exact.audit(plan, Geometry(1, 1, 3), 3, 1)
     assert all(result.within for result in results)
     assert max(results[1].observed) > 1
@@ -234,7 +246,7 @@ def test_chi_square_of_right_and_wrong_counts(cells: int) -> None:
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1 / 16, 1.0, 6.0])
-def test_the_encoder_draws_by_its_law(subject: Subject, epsilon: float) -> None:
+def test_the_encoder_draws_by_its_law(subject: AuditSubject, epsilon: float) -> None:
     """The test fails for a correct encoder once in 10^7; at each claim, the mass is on many candidates."""
     result = suite.law_audit(subject, epsilon, 4000)
     assert result.passed, result
@@ -265,8 +277,8 @@ def first_always(task: scoring.ScoringTask, on: scoring.Backend) -> NDArray[np.i
 BUGS = {
     **controls.ALWAYS.laws,
     **controls.SEARCHED.laws,
-    "a public fraction": Plant(selection, "_uniform_below", hashed),
-    "the first candidate": Plant(scoring, "select", first_always),
+    "a public fraction": PlantedMistake(selection, "_uniform_below", hashed),
+    "the first candidate": PlantedMistake(scoring, "select", first_always),
 }
 
 
@@ -274,7 +286,7 @@ BUGS = {
 @pytest.mark.usefixtures("_quick")
 @pytest.mark.parametrize("name", BUGS)
 @SUBJECTS
-def test_an_audit_of_a_broken_encoder_fails(subject: Subject, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_of_a_broken_encoder_fails(subject: AuditSubject, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The encoder itself has a planted bug. The next test shows that the same audit passes without it."""
     monkeypatch.setattr(controls, "controls_of", lambda _: Controls())
     monkeypatch.setattr(suite, "BLACK_BOX_RUNS", 20)  # another audit must catch the bug
@@ -289,7 +301,7 @@ def test_an_audit_of_a_broken_encoder_fails(subject: Subject, name: str, monkeyp
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quick")
 @SUBJECTS
-def test_an_audit_of_the_real_encoder_passes(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_of_the_real_encoder_passes(subject: AuditSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "controls_of", lambda _: Controls())
     assert suite.audit_coding(subject, 1.0).passed
 
@@ -324,7 +336,7 @@ def test_the_bound_is_below_a_known_epsilon(epsilon: float) -> None:
 
 
 @SUBJECTS
-def test_counts_of_the_real_encoder_stay_below_the_claim(subject: Subject) -> None:
+def test_counts_of_the_real_encoder_stay_below_the_claim(subject: AuditSubject) -> None:
     facts = suite.black_box_audit(subject, 2.0, 20_000)
     assert 0.4 < facts["ratio"] <= 1
     assert 0 < facts["due"] <= facts["observed"]
@@ -342,7 +354,7 @@ def test_the_bound_between_equal_images_is_near_zero() -> None:
 # Negative controls: each must be caught, and the real encoder in its place must not be.
 
 
-def all_controls(subject: Subject) -> list[str]:
+def all_controls(subject: AuditSubject) -> list[str]:
     """Return the names of all mistakes that can be made with a coding."""
     mistakes = controls.controls_of(subject)
     return [*mistakes.releases, *mistakes.comparisons, *mistakes.laws, *mistakes.claims]
@@ -350,7 +362,7 @@ def all_controls(subject: Subject) -> list[str]:
 
 @pytest.mark.slow
 @SUBJECTS
-def test_every_broken_encoder_is_caught(subject: Subject) -> None:
+def test_every_broken_encoder_is_caught(subject: AuditSubject) -> None:
     facts = suite.control_audit(subject)
     assert list(facts) == all_controls(subject)
     assert len(facts) == 10
@@ -359,13 +371,13 @@ def test_every_broken_encoder_is_caught(subject: Subject) -> None:
 
 @pytest.mark.slow
 @SUBJECTS
-def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_encoder_is_not_caught(subject: AuditSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real encoder in place of each broken one raises no alarm."""
     honest = Controls(
         {"the real one": blackbox.encoder},
         {"really": (Selector, likelihood.log_law)},
-        {"truly": Plant(selection, "draw_bins", selection.draw_bins)},
-        {"in truth": Plant(Sensitivity, "units", Sensitivity.units)},
+        {"truly": PlantedMistake(selection, "draw_bins", selection.draw_bins)},
+        {"in truth": PlantedMistake(Sensitivity, "units", Sensitivity.units)},
     )
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
     monkeypatch.setattr(suite, "CONTROL_TRIES", 4)
@@ -454,7 +466,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "PAIRS", 3)
     monkeypatch.setattr(suite, "ADVERSARIES", 1)
     monkeypatch.setattr(suite, "SPARES", suite.SPARES[::4])
-    monkeypatch.setattr(suite, "LADDER", (1, 2))
+    monkeypatch.setattr(observations, "LADDER", (1, 2))
     monkeypatch.setattr(presets, "SENSED", presets.SENSED[:1])  # all of them: `test_sensing_audit`
 
 
@@ -498,7 +510,7 @@ def test_the_command_prints_each_control_and_draws_the_plot(
     code, out, err = run(capsys, monkeypatch, "--epsilon", 1, "--plot", tmp_path / "a.png")
     assert code == 0, err
     assert out.strip().endswith("passed: nothing tells more than is claimed")
-    subjects = [Subject(coding, SensingStep.kind) for coding in PRESETS["sharp"].codings]
+    subjects = [AuditSubject(coding, SensingStep.kind) for coding in PRESETS["sharp"].codings]
     assert out.count("caught") == sum(len(all_controls(subject)) for subject in subjects)
     assert all(subject.coding.name in out for subject in subjects)
     assert "pixel" in out
@@ -507,10 +519,10 @@ def test_the_command_prints_each_control_and_draws_the_plot(
 
 
 def test_a_plot_shows_losses_near_zero_at_its_lower_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [suite.Observation("sharp", "random", 1.0, loss) for loss in (0.0, 1e-9, 0.5)]
+    points = [observations.Observation("sharp", "random", 1.0, loss) for loss in (0.0, 1e-9, 0.5)]
     drawn: list[float] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.extend(heights(self)))
-    plot.draw([*points, suite.Observation("sharp", "black box", 1.0, 0.3)], tmp_path / "a.png")
+    plot.draw([*points, observations.Observation("sharp", "black box", 1.0, 0.3)], tmp_path / "a.png")
     low, high = 1 / 1.5, 1.5  # the ends of the line of claims
     edge = low / plot.EDGE
     assert sorted(drawn) == pytest.approx([edge, edge, 0.3, 0.5, low, high])
@@ -519,7 +531,7 @@ def test_a_plot_shows_losses_near_zero_at_its_lower_edge(tmp_path: Path, monkeyp
 def test_a_plot_names_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[str] = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: named.extend(labels(self)))
-    plot.draw([suite.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png", Cells(16))
+    plot.draw([observations.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png", Cells(16))
     assert named == ["claimed ε per 16×16 cell", "observed ε per 16×16 cell"]
 
 
@@ -531,7 +543,7 @@ def test_a_plot_that_is_interrupted_leaves_the_old_file(tmp_path: Path, monkeypa
     (tmp_path / "a.png").write_bytes(b"before")
     monkeypatch.setattr(Figure, "savefig", stopped)
     with pytest.raises(KeyboardInterrupt):
-        plot.draw([suite.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png")
+        plot.draw([observations.Observation("sharp", "random", 1.0, 0.5)], tmp_path / "a.png")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"before"]
 
 
@@ -581,4 +593,4 @@ def test_only_certified_presets_can_be_audited() -> None:
             with pytest.raises(NoCertificateError):
                 suite.audit(name, 1.0)
     with refused("epsilon"):
-        suite.ladder("sharp", 100.0)
+        observations.ladder("sharp", 100.0)

@@ -15,17 +15,17 @@ from helpers.neighbours import neighbouring
 
 from dipp import scoring
 from dipp.audit import blackbox, broken, controls, exact, law, likelihood, neighbours, setting, suite
-from dipp.audit.controls import Controls, Plant
-from dipp.audit.exact import Exact
-from dipp.audit.setting import Subject
+from dipp.audit.controls import Controls, PlantedMistake
+from dipp.audit.exact import ExactAudit
+from dipp.audit.setting import AuditSubject
 from dipp.codec.encoder import Selector
 from dipp.codes import Flat, Pairs, StepLimited, pairs
 from dipp.codes.pairs import Pair
 from dipp.core import randomness
 from dipp.core.channels import Sign
-from dipp.core.code import Indices, Scored
+from dipp.core.code import Indices, ScoredCandidates
 from dipp.core.geometry import Geometry
-from dipp.core.masks import Turns
+from dipp.core.masks import TurnMask
 from dipp.core.plan import Coding, Plan
 from dipp.core.price import Sensitivity
 from dipp.core.steps import SensingStep, Step
@@ -35,14 +35,14 @@ from dipp.planning.presets import PRESETS, SENSED, SensingPreset
 from dipp.privacy.certificate import Certificate
 from experiments.comparisons.unclipped import SHARP
 
-PAIRED, FLAT = (Subject(Coding(Sign(period=12), code), SensingStep.kind) for code in (Pairs(), Flat()))
-ORDERED = Subject(Coding(Sign(period=12), StepLimited(Fraction(2))), SensingStep.kind)
+PAIRED, FLAT = (AuditSubject(Coding(Sign(period=12), code), SensingStep.kind) for code in (Pairs(), Flat()))
+ORDERED = AuditSubject(Coding(Sign(period=12), StepLimited(Fraction(2))), SensingStep.kind)
 SUBJECTS = pytest.mark.parametrize("subject", [PAIRED, FLAT], ids=["pairs", "flat"])
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def by_kind(results: list[Exact]) -> dict[str, Exact]:
+def by_kind(results: list[ExactAudit]) -> dict[str, ExactAudit]:
     return {result.kind: result for result in results}
 
 
@@ -54,19 +54,19 @@ def test_the_subjects_are_the_codings_of_the_presets() -> None:
     sensing = {name: preset for name, preset in PRESETS.items() if isinstance(preset, SensingPreset)}
     assert list(sensing) == ["sharp", "swift"]
     for name, preset in sensing.items():
-        subjects = suite._auditable(name, 1.0)
+        subjects = suite.auditable(name, 1.0)
         assert [subject.coding for subject in subjects.values()] == list(preset.codings)
         assert all(subject.kind == SensingStep.kind for subject in subjects.values())
         assert {PAIRED, FLAT} <= set(subjects.values())
         assert list(subjects) == [coding.name for coding in preset.codings]
-    (paper,) = suite._auditable("paper", 1.0).values()
+    (paper,) = suite.auditable("paper", 1.0).values()
     assert paper.kind == Step.kind
 
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1 / 16, 1.0, 24.0])
 @pytest.mark.parametrize(("passes", "touches"), [(0.5, 1), (1, 1), (2, 2), (2.5, 3), (3.5, 4)])
-def test_plans_are_just_within(subject: Subject, epsilon: float, passes: float, touches: int) -> None:
+def test_plans_are_just_within(subject: AuditSubject, epsilon: float, passes: float, touches: int) -> None:
     plan, shape = setting.plan_for(subject, epsilon, passes)
     assert plan.kind == SensingStep.kind
     assert len(plan.steps) == 4 * passes
@@ -78,7 +78,7 @@ def test_plans_are_just_within(subject: Subject, epsilon: float, passes: float, 
 
 
 def test_a_schedule_has_the_gains_of_its_plan() -> None:
-    plan, _ = setting.plan_for(Subject(SHARP), 4.0)
+    plan, _ = setting.plan_for(AuditSubject(SHARP), 4.0)
     schedule = setting.schedule(plan)
     for step in plan.steps:
         assert isinstance(step, Step)
@@ -91,10 +91,12 @@ def test_a_schedule_has_the_gains_of_its_plan() -> None:
 @pytest.mark.parametrize(
     ("subject", "epsilon"),
     [*((PAIRED, epsilon) for epsilon in (0.5, 1.0, 4.0, 16.0)), *((FLAT, epsilon) for epsilon in (0.5, 1.0, 4.0, 8.0))],
-    ids=lambda value: value.coding.code.name if isinstance(value, Subject) else f"{value:g}",
+    ids=lambda value: value.coding.code.name if isinstance(value, AuditSubject) else f"{value:g}",
 )
 @pytest.mark.parametrize("passes", [1, 2, 2.5])
-def test_adversaries_reach_the_claim_and_nobody_exceeds_it(subject: Subject, epsilon: float, passes: float) -> None:
+def test_adversaries_reach_the_claim_and_nobody_exceeds_it(
+    subject: AuditSubject, epsilon: float, passes: float
+) -> None:
     """The worst pixel is touched once, twice, and three times if the number of passes is not whole."""
     plan, shape = setting.plan_for(subject, epsilon, passes)
     claimed, results = Certificate.of(plan, shape), by_kind(exact.audit(plan, shape, 2, 1))
@@ -117,7 +119,7 @@ def test_the_paper_s_code_is_audited_in_sensing_too() -> None:
     assert results["adversarial"].reached
 
 
-def small_plan(subject: Subject, clip: float = setting.CLIP) -> Plan:
+def small_plan(subject: AuditSubject, clip: float = setting.CLIP) -> Plan:
     """Return a plan of ten steps of about ε = 4, with another clip at the same tilt."""
     plan = setting.plan_within(subject, 4.0, 10, 1 << 10, 6)
     width = float(np.float32(clip))
@@ -127,7 +129,7 @@ def small_plan(subject: Subject, clip: float = setting.CLIP) -> Plan:
 
 @SUBJECTS
 @pytest.mark.parametrize("shape", [(1, 1, 3), (3, 3, 3), (1, 7, 3), (5, 5, 1)])
-def test_claims_hold_for_tiny_and_odd_pictures(subject: Subject, shape: tuple[int, int, int]) -> None:
+def test_claims_hold_for_tiny_and_odd_pictures(subject: AuditSubject, shape: tuple[int, int, int]) -> None:
     """Some steps touch nothing; a grey picture is touched by a mask of twelve groups."""
     results = exact.audit(small_plan(subject), Geometry(*shape), 3, 1)
     assert all(result.within for result in results)
@@ -152,7 +154,7 @@ class Hostile:
 @SUBJECTS
 @pytest.mark.parametrize("clip", [0.05, 1.5])
 @pytest.mark.parametrize("answer", [-1.0, 0.5, math.nan, math.inf])
-def test_no_prediction_of_a_denoiser_exceeds_the_claim(subject: Subject, clip: float, answer: float) -> None:
+def test_no_prediction_of_a_denoiser_exceeds_the_claim(subject: AuditSubject, clip: float, answer: float) -> None:
     """Predictions may be no value of a pixel, or not a number; clips may be wider than the range of pixels."""
     denoiser: Any = Hostile(answer)
     results = exact.audit(small_plan(subject, clip), Geometry(12, 12, 3), 1, 1, denoiser)
@@ -174,7 +176,7 @@ def test_an_adversary_chooses_a_pixel_whose_shift_can_move() -> None:
 
 
 @SUBJECTS
-def test_pairs_of_images_differ_in_one_pixel(subject: Subject) -> None:
+def test_pairs_of_images_differ_in_one_pixel(subject: AuditSubject) -> None:
     plan, shape = setting.single_step(subject, 2.0)
     chain, generator = setting.chain_of(plan, shape, 3), np.random.default_rng(3)
     touched = set(chain.layout(0, [0]).chunks.order // 3)
@@ -187,7 +189,7 @@ def test_pairs_of_images_differ_in_one_pixel(subject: Subject) -> None:
 
 
 @SUBJECTS
-def test_a_small_change_is_charged_by_the_slope(subject: Subject) -> None:
+def test_a_small_change_is_charged_by_the_slope(subject: AuditSubject) -> None:
     """A change of eight levels costs what the certificate states for it, and more than its share of the whole ε."""
     plan, shape = setting.plan_for(subject, 4.0)
     small = by_kind(exact.audit(plan, shape, 1, 1))["small"]
@@ -249,7 +251,7 @@ def test_the_law_of_a_step_of_several_pairs_has_the_law_of_each_bit() -> None:
 
 @SUBJECTS
 @pytest.mark.parametrize("epsilon", [1 / 16, 1.0, 6.0])
-def test_the_encoder_draws_by_its_law(subject: Subject, epsilon: float) -> None:
+def test_the_encoder_draws_by_its_law(subject: AuditSubject, epsilon: float) -> None:
     """The test fails for a correct encoder once in 10^7."""
     result = suite.law_audit(subject, epsilon, 4000)
     assert result.passed, result
@@ -262,7 +264,7 @@ def same_bytes(count: int) -> bytes:
     return (PRIVATE_BYTES(8) * count)[:count]
 
 
-def at_most(code: Pairs, scored: Scored) -> Indices:
+def at_most(code: Pairs, scored: ScoredCandidates) -> Indices:
     """Draw + for u ≤ T instead of u < T: one integer of 2^64 too many gives +."""
     del code
     shifts, table = scored.shifts(), pairs.thresholds(scored.limit, scored.fraction_bits)
@@ -274,8 +276,8 @@ PRIVATE_BYTES = randomness.private_bytes
 BUGS = {
     **controls.ALWAYS.laws,
     **controls.PAIRED.laws,
-    "one draw for all": Plant(randomness, "private_bytes", same_bytes),
-    "one integer too many": Plant(Pairs, "draw", at_most),
+    "one draw for all": PlantedMistake(randomness, "private_bytes", same_bytes),
+    "one integer too many": PlantedMistake(Pairs, "draw", at_most),
 }
 
 
@@ -306,7 +308,7 @@ def test_known_bytes_are_at_the_edge_of_the_law() -> None:
 
 
 @SUBJECTS
-def test_counts_of_the_real_encoder_stay_below_the_claim(subject: Subject) -> None:
+def test_counts_of_the_real_encoder_stay_below_the_claim(subject: AuditSubject) -> None:
     """The test fails for a correct encoder once in a million."""
     facts = suite.black_box_audit(subject, 2.0, 20_000)
     assert 0.45 < facts["ratio"] <= 1
@@ -326,7 +328,7 @@ NEW = (
 
 @pytest.mark.slow
 @SUBJECTS
-def test_every_mistake_is_caught(subject: Subject) -> None:
+def test_every_mistake_is_caught(subject: AuditSubject) -> None:
     facts = suite.control_audit(subject)
     assert all(control["caught"] for control in facts.values()), facts
     assert set(NEW) <= set(facts)
@@ -337,15 +339,15 @@ def test_every_mistake_is_caught(subject: Subject) -> None:
 
 @pytest.mark.slow
 @SUBJECTS
-def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_encoder_is_not_caught(subject: AuditSubject, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real encoder in place of each broken one raises no alarm."""
     honest = Controls(
         {"the real one": blackbox.encoder, "the rule": broken.encoder(broken._honest)},
         {"really": (Selector, likelihood.log_law)},
-        {"truly": Plant(randomness, "private_bytes", randomness.private_bytes)},
+        {"truly": PlantedMistake(randomness, "private_bytes", randomness.private_bytes)},
         {
-            "a fair charge": Plant(Pairs, "charge", Pairs.charge),
-            "the slope": Plant(Sensitivity, "units", Sensitivity.units),
+            "a fair charge": PlantedMistake(Pairs, "charge", Pairs.charge),
+            "the slope": PlantedMistake(Sensitivity, "units", Sensitivity.units),
         },
     )
     monkeypatch.setattr(controls, "controls_of", lambda _: honest)
@@ -357,7 +359,7 @@ def test_the_real_encoder_is_not_caught(subject: Subject, monkeypatch: pytest.Mo
 
 
 @SUBJECTS
-def test_a_clip_of_the_picture_s_own_moves_every_tilt(subject: Subject) -> None:
+def test_a_clip_of_the_picture_s_own_moves_every_tilt(subject: AuditSubject) -> None:
     """A pixel that turns white widens the clip of all pixels: the loss grows with the picture, far above ε."""
     facts = suite._compare(subject, *controls.CLIPPED.comparisons["a clip that depends on the picture"])
     assert facts["caught"]
@@ -366,7 +368,7 @@ def test_a_clip_of_the_picture_s_own_moves_every_tilt(subject: Subject) -> None:
 
 @SUBJECTS
 @pytest.mark.parametrize("name", ["a group chosen by the picture", "a gain fitted to the picture"])
-def test_the_black_box_audit_catches_what_is_released_beside_the_bits(subject: Subject, name: str) -> None:
+def test_the_black_box_audit_catches_what_is_released_beside_the_bits(subject: AuditSubject, name: str) -> None:
     facts = suite._count(subject, controls.CLIPPED.releases[name])
     assert facts["caught"]
     assert facts["observed"] > 2 * facts["claimed"]
@@ -386,7 +388,7 @@ def test_rho_of_pairs_is_not_an_eighth_of_the_square(epsilon: float) -> None:
 
 
 @SUBJECTS
-def test_a_slope_derived_from_the_clip_is_refuted(subject: Subject) -> None:
+def test_a_slope_derived_from_the_clip_is_refuted(subject: AuditSubject) -> None:
     """A small change loses about 1/clip times what such a slope would claim; the whole ε is the same."""
     plan, shape = setting.plan_for(subject, 4.0)
     with setting.replaced(Sensitivity, "units", broken.slope_of_clip):
@@ -396,16 +398,16 @@ def test_a_slope_derived_from_the_clip_is_refuted(subject: Subject) -> None:
     assert all(result.within for kind, result in results.items() if kind != "small")
 
 
-def average(mask: Turns, charges: Sequence[float], channels: int) -> float:
+def average(mask: TurnMask, charges: Sequence[float], channels: int) -> float:
     """Return what the steps charge a pixel on average."""
     return math.fsum(charges) * mask.mean_touches(channels)
 
 
 @SUBJECTS
-def test_an_average_over_the_pixels_is_refuted(subject: Subject) -> None:
+def test_an_average_over_the_pixels_is_refuted(subject: AuditSubject) -> None:
     """In two and a half passes the worst pixel pays three times."""
     plan, shape = setting.plan_for(subject, 4.0)
-    with setting.replaced(Turns, "worst", average):
+    with setting.replaced(TurnMask, "worst", average):
         results = by_kind(exact.audit(plan, shape, 1, 1))
     assert results["adversarial"].ratio == pytest.approx(3 / 2.5, rel=0.01)
     assert not results["adversarial"].within
@@ -414,12 +416,12 @@ def test_an_average_over_the_pixels_is_refuted(subject: Subject) -> None:
 def test_each_coding_has_the_mistakes_that_can_be_made_with_it() -> None:
     """Each kind of code has mistakes of its own; a clip rules out some mistakes and allows others."""
     named = {}
-    for subject in (PAIRED, FLAT, Subject(SHARP)):
+    for subject in (PAIRED, FLAT, AuditSubject(SHARP)):
         mistakes = controls.controls_of(subject)
         named[subject] = {*mistakes.releases, *mistakes.comparisons, *mistakes.laws, *mistakes.claims}
     assert set(NEW) <= named[PAIRED] & named[FLAT]
-    assert not set(NEW) & named[Subject(SHARP)]
-    assert "noise in float32" in named[FLAT] & named[Subject(SHARP)]
+    assert not set(NEW) & named[AuditSubject(SHARP)]
+    assert "noise in float32" in named[FLAT] & named[AuditSubject(SHARP)]
     assert "logistic noise in float32" in named[PAIRED]
     assert named[PAIRED] & named[FLAT] >= {
         "private randomness from the shared seed",

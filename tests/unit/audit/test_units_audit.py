@@ -11,7 +11,7 @@ from helpers.commands import Command
 from helpers.refusals import refused
 
 from dipp.audit import controls, exact, law, neighbours, setting, suite
-from dipp.audit.setting import Subject
+from dipp.audit.setting import AuditSubject
 from dipp.core.units import Cells, Picture
 from dipp.privacy.certificate import Certificate
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SUBJECTS = {
     f"{unit.short}, {name}": subject
     for unit in (Cells(8), Cells(16), Picture())
-    for name, subject in suite._auditable("sharp", 4.0, unit).items()
+    for name, subject in suite.auditable("sharp", 4.0, unit).items()
 }
 EVERY = pytest.mark.parametrize("name", SUBJECTS)
 
@@ -98,9 +98,9 @@ def test_units_that_cannot_be_audited_are_refused() -> None:
 
 
 def test_the_command_audits_a_unit(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Subject] = []
+    asked: list[AuditSubject] = []
 
-    def audit_coding(subject: Subject, epsilon: float) -> suite.CodingAudit:
+    def audit_coding(subject: AuditSubject, epsilon: float) -> suite.CodingAudit:
         asked.append(subject)
         facts = {"ratio": 0.5, "observed": 2.0, "claimed": epsilon, "due": 1.0, "runs": 1}
         plan, geometry = setting.plan_for(subject, epsilon)

@@ -21,7 +21,7 @@ from PIL import Image
 
 from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
-from dipp.codec.decoding import EXPECTED, NOISY, SAMPLE_CALLS, Decoding, End
+from dipp.codec.decoding import EXPECTED, NOISY, SAMPLE_CALLS, ChainEnd, Decoding
 from dipp.codec.encoder import Selector
 from dipp.codec.pictures import as_picture, to_pixels
 from dipp.codec.trajectory import Diffusion
@@ -29,16 +29,16 @@ from dipp.codes import Flat
 from dipp.core import randomness
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
-from dipp.core.masks import Turns
+from dipp.core.masks import TurnMask
 from dipp.core.plan import Coding, Plan
 from dipp.errors import InconsistentError, NoCertificateError
 from dipp.format import archive
-from dipp.format.release import Release
-from dipp.models import diffusion
+from dipp.format.parameters import PublicParameters
+from dipp.models import samplers
 from dipp.models.denoiser import Denoiser
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Recorder
+from dipp.privacy.recorder import Recorder
 from experiments.comparisons.unclipped import SHARP, THRIFTY
 
 CODINGS = [PAPER, DIFFC, SHARP, THRIFTY]
@@ -53,8 +53,8 @@ def denoiser() -> Denoiser:
     return tiny_denoiser()
 
 
-def released(plan: Plan, model: str = IDENTITY) -> Release:
-    return Release(plan, model, SEED, 3)
+def released(plan: Plan, model: str = IDENTITY) -> PublicParameters:
+    return PublicParameters(plan, model, SEED, 3)
 
 
 @pytest.mark.parametrize("coding", CODINGS, ids=lambda m: m.name)
@@ -91,7 +91,7 @@ def test_plain_sign_noise_needs_no_more_chunks_than_other_channels(denoiser: Den
     plain = Coding(Sign(period=1), Flat())
     steps = tuple(dataclasses.replace(step, chunk_size=192) for step in make_plan(SHARP, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(plain, steps)).encode(list(pictures(1)))
-    losses = [selection_epsilon(coded.release.plan.arithmetic(step)) for step in steps]
+    losses = [selection_epsilon(coded.parameters.plan.arithmetic(step)) for step in steps]
     assert math.isclose(coded.certificate.rho, sum((3 * loss) ** 2 for loss in losses) / 8, rel_tol=1e-9)
 
 
@@ -165,7 +165,7 @@ def test_a_mask_other_than_the_planned_one_is_found(denoiser: Denoiser, monkeypa
     codec = Codec(denoiser, Plan(sparse, steps))
     codec.encode(list(pictures(1)))
     same = Sign(6).mask.touched(SEED, 0, of_pixels(64))
-    monkeypatch.setattr(Turns, "touched", lambda *_: same)
+    monkeypatch.setattr(TurnMask, "touched", lambda *_: same)
     with refused("ledger", "design"):
         codec.encode(list(pictures(1)))
 
@@ -184,7 +184,7 @@ def test_diffc_states_no_certificate(denoiser: Denoiser) -> None:
 
 def test_each_encoding_has_a_fresh_seed_and_fresh_indices(denoiser: Denoiser) -> None:
     codec, image = Codec(denoiser, make_plan(SHARP, denoiser.schedule)), list(pictures(1))
-    assert codec.encode(image).release.seed != codec.encode(image).release.seed
+    assert codec.encode(image).parameters.seed != codec.encode(image).parameters.seed
     indices = {tuple(codec.encode(image, seed=SEED).image_indices(0)) for _ in range(5)}
     assert len(indices) > 1, "with a fixed public seed the private randomness must still decide"
 
@@ -212,12 +212,12 @@ def test_an_archive_says_truthfully_who_chose_its_seed(plan: Any, denoiser: Deno
     codec = Codec(denoiser, sensing_plan() if plan == "sensing" else make_plan(plan, denoiser.schedule))
     drawn = codec.encode(pictures(1))
     fixed, ahead = (codec.encode(pictures(1), seed=SEED, given=given) for given in (True, False))
-    assert codec.encode(pictures(1), seed=SEED).release == fixed.release
-    assert [made.release.seed_given for made in (drawn, fixed, ahead)] == [False, True, False]
+    assert codec.encode(pictures(1), seed=SEED).parameters == fixed.parameters
+    assert [made.parameters.seed_given for made in (drawn, fixed, ahead)] == [False, True, False]
     assert [made.facts()["seed_given"] for made in (drawn, fixed)] == [False, True]
     for made in (drawn, fixed, ahead):
         opened = archive.Archive.from_bytes(made.to_bytes())
-        assert opened.release == made.release
+        assert opened.parameters == made.parameters
         assert len(codec.decode(opened)) == 1
 
 
@@ -260,7 +260,7 @@ def test_more_calls_sample(denoiser: Denoiser) -> None:
     ((state, t),) = states(codec, coded)
     drawn = np.stack(codec.decode(coded, Decoding(sample=True)))
     np.testing.assert_array_equal(
-        drawn, to_pixels(diffusion.fast(denoiser.x0, denoiser.schedule, state, t, SAMPLE_CALLS))
+        drawn, to_pixels(samplers.fast(denoiser.x0, denoiser.schedule, state, t, SAMPLE_CALLS))
     )
     np.testing.assert_array_equal(drawn, np.stack(codec.decode(coded, Decoding(calls=SAMPLE_CALLS))))
     np.testing.assert_array_equal(
@@ -292,7 +292,7 @@ def test_pictures_of_any_size_come_back(shape: tuple[int, int], coding: Coding, 
 
 def test_steps_may_touch_no_pixel_of_a_batch(denoiser: Denoiser) -> None:
     """Most steps of sensing do not touch a picture of one pixel."""
-    codec, ends = Codec(denoiser, sensing_plan(groups=4)), list[End]()
+    codec, ends = Codec(denoiser, sensing_plan(groups=4)), list[ChainEnd]()
     assert 0 in codec.plan.chunk_counts(Geometry(1, 1, 3))
     coded = codec.encode(pictures(2, 1, 1), seed=SEED, odometer=False, ends=ends.append)
     for shown in (EXPECTED, NOISY):

@@ -20,7 +20,7 @@ from PIL import Image
 import dipp
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
-from dipp.codec.decoding import Decoding, End
+from dipp.codec.decoding import ChainEnd, Decoding
 from dipp.core.geometry import Geometry
 from dipp.errors import InconsistentError
 from dipp.format import archive
@@ -222,8 +222,8 @@ def test_grey_pictures_come_out_grey(small: Codec) -> None:
 def test_the_window_is_in_the_file(small: Codec) -> None:
     scan = np.arange(64, dtype=np.uint16).reshape(8, 8) * 60
     made = archive.Archive.from_bytes(small.encode(scan, window="0:4095").to_bytes())
-    assert str(made.release.window) == made.facts()["window"] == "0:4095"
-    assert small.encode(rgb()).release.window is None
+    assert str(made.parameters.window) == made.facts()["window"] == "0:4095"
+    assert small.encode(rgb()).parameters.window is None
     with refused("window", "LOW:HIGH"):
         small.encode(scan, window="auto")
 
@@ -305,7 +305,7 @@ def test_an_archive_decodes_itself(light_model: Path, tmp_path: Path) -> None:
 
 def test_an_encoder_hands_back_its_final_states(small: Codec) -> None:
     """The encoder's final states are those that a decoder reaches."""
-    ends: list[End] = []
+    ends: list[ChainEnd] = []
     made = small.encode(pictures_of_two_sizes(), odometer=False, ends=ends.append)
     decoded = list(Decoder(small.denoiser).ends(made))
     assert [end.state.shape[0] for end in ends] == [2, 1]

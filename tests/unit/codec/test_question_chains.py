@@ -21,11 +21,11 @@ from dipp.codec import questions
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder, IndexReader
-from dipp.codec.decoding import NOISY, Decoding, End
+from dipp.codec.decoding import NOISY, ChainEnd, Decoding
 from dipp.codec.encoder import Selector
 from dipp.codec.grids import Cuts, between, interpolated, pooled, steadied
 from dipp.codes import Closest
-from dipp.core.chunking import ByBlock, Chunks
+from dipp.core.chunking import BlockDeal, Chunks
 from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -180,12 +180,12 @@ def test_between_is_a_weighted_mean_of_what_is_known() -> None:
 @pytest.mark.parametrize("any_size", [True, False])
 def test_a_decoder_reaches_the_encoders_states(name: str, any_size: bool) -> None:
     """An archive of several sizes decodes to the encoder's states, and has the certificate of the plan."""
-    codec, ends = codec_of(PLANS[name], Blurred(any_size=any_size)), list[End]()
+    codec, ends = codec_of(PLANS[name], Blurred(any_size=any_size)), list[ChainEnd]()
     images = [noise(*shape, 3, seed=number) for number, shape in enumerate(SHAPES)]
     archive = codec.encode(images, seed=SEED, odometer=False, ends=ends.append)
     read = Archive.from_bytes(archive.to_bytes())
     assert read.to_bytes() == archive.to_bytes()
-    assert read.release == archive.release
+    assert read.parameters == archive.parameters
     decoded = list(Decoder(codec.denoiser).ends(read))
     assert len(decoded) == len(ends) == len(SHAPES) - 1
     for ours, theirs in zip(ends, decoded, strict=True):
@@ -248,7 +248,7 @@ def test_the_words_must_be_those_of_the_file() -> None:
     none.books = None
     for denoiser in (other, none):
         with refused("words"):
-            Codec(denoiser, archive.release.plan, table=DIGEST).decode(archive)
+            Codec(denoiser, archive.parameters.plan, table=DIGEST).decode(archive)
     with refused("words", "512"):
         codec_of(questions_plan(Cells(8), question(bits=9))).encode([noise(8, 8, 3)], odometer=False)
 
@@ -271,7 +271,7 @@ def test_no_prediction_stops_the_encoder(name: str, value: float) -> None:
     broken.books = Blurred().books
     for any_size in (True, False):
         broken.any_size = any_size
-        codec, ends = codec_of(PLANS[name], broken), list[End]()
+        codec, ends = codec_of(PLANS[name], broken), list[ChainEnd]()
         archive = codec.encode([noise(19, 13, 3)], seed=SEED, odometer=False, ends=ends.append)
         (end,) = Decoder(broken).ends(archive)
         np.testing.assert_array_equal(end.state.numpy(), ends[0].state.numpy())
@@ -279,7 +279,7 @@ def test_no_prediction_stops_the_encoder(name: str, value: float) -> None:
 
 def test_a_huge_scale_ends_no_encoding() -> None:
     plan = questions_plan(Cells(8), question(rounds=4, scale=float(np.float32(3e38))), question(2, scale=1.0))
-    codec, ends = codec_of(plan), list[End]()
+    codec, ends = codec_of(plan), list[ChainEnd]()
     archive = codec.encode([noise(19, 13, 3)], seed=SEED, odometer=False, ends=ends.append)
     (end,) = Decoder(codec.denoiser).ends(archive)
     np.testing.assert_array_equal(end.state.numpy(), ends[0].state.numpy())
@@ -363,10 +363,10 @@ def every_other(code: Closest, scored: Blocks) -> Any:
     return np.resize(REAL_DRAW(code, some), len(scored.present))
 
 
-REAL_DRAW, REAL_CHUNKS = Closest.draw, ByBlock.chunks
+REAL_DRAW, REAL_CHUNKS = Closest.draw, BlockDeal.chunks
 
 
-def two_units(deal: ByBlock, *arguments: Any) -> Chunks:
+def two_units(deal: BlockDeal, *arguments: Any) -> Chunks:
     """Return chunks with a block that holds two units."""
     dealt = REAL_CHUNKS(deal, *arguments)
     return Chunks(dealt.order, np.delete(dealt.offsets, 1), dealt.rounds)
@@ -381,7 +381,7 @@ def two_units(deal: ByBlock, *arguments: Any) -> Chunks:
         (Closest, "draw", one_more),
         (Closest, "draw", fewer_candidates),
         (Closest, "draw", every_other),
-        (ByBlock, "chunks", two_units),
+        (BlockDeal, "chunks", two_units),
     ],
 )
 def test_an_encoder_that_draws_differently_writes_no_file(
@@ -391,7 +391,7 @@ def test_an_encoder_that_draws_differently_writes_no_file(
     codec = codec_of(plan)
     codec.encode([noise(16, 16, 3)], seed=SEED, odometer=False)
     monkeypatch.setattr(owner, name, value)
-    with refused("closest" if owner is ByBlock else "ledger"):
+    with refused("closest" if owner is BlockDeal else "ledger"):
         codec.encode([noise(16, 16, 3)], seed=SEED, odometer=False)
 
 

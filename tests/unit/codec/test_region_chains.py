@@ -126,14 +126,14 @@ def test_a_file_of_regions_decodes_to_the_encoders_picture() -> None:
     picture = asking.decoded(Blurred(), again, BASE)
     np.testing.assert_array_equal(picture[OF[-1]], BASE[OF[-1]])
     assert all((picture[OF[unit]] != BASE[OF[unit]]).any() for unit in range(3))
-    own = surroundings.of(again.release, GEOMETRY)
+    own = surroundings.of(again.parameters, GEOMETRY)
     assert own is not None
     np.testing.assert_array_equal(own, BASE)
     short = asking.alone(again)
     assert short.size < again.size
     np.testing.assert_array_equal(asking.decoded(Blurred(), short, BASE), picture)
     with refused("surroundings", remedy="check"):
-        surroundings.of(short.release, GEOMETRY)
+        surroundings.of(short.parameters, GEOMETRY)
 
 
 def test_the_golden_file_of_regions_decodes_as_before() -> None:
@@ -143,7 +143,7 @@ def test_the_golden_file_of_regions_decodes_as_before() -> None:
     with np.load(GOLDEN / f"{REGIONS_FILE}.npz") as expected:
         levels = np.abs(picture.astype(int) - expected["picture"])
     assert levels.max() <= 1  # the interpolation of floats may round a level
-    assert archive.release.plan.unit.to_dict()["kind"] == "region"
+    assert archive.parameters.plan.unit.to_dict()["kind"] == "region"
 
 
 def test_nothing_but_answers_depends_on_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +203,9 @@ def test_plans_models_and_pictures_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize("content", [b"no picture", surroundings.packed(noise(23, 26, 3))])
 def test_surroundings_that_are_not_a_png_of_the_right_size_are_refused(content: bytes) -> None:
-    release = dataclasses.replace(asked().release, surroundings=content)
+    parameters = dataclasses.replace(asked().parameters, surroundings=content)
     with refused("surroundings", "26×24"):
-        surroundings.of(release, GEOMETRY)
+        surroundings.of(parameters, GEOMETRY)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 15.9, 31.0, 64.0, 300.0, 5000.0])

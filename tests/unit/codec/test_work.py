@@ -27,7 +27,7 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import SensingStep
 from dipp.format.archive import Archive
-from dipp.format.release import MAX_STEPS, Release
+from dipp.format.parameters import MAX_STEPS, PublicParameters
 from dipp.models import embedded
 
 PHOTOGRAPH = 12_600_000
@@ -38,7 +38,9 @@ def bomb(model: str = IDENTITY, side: int = 8192) -> Archive:
     """Return an archive of a huge picture in 4,096 steps of one bit each."""
     step = SensingStep(1.0, 0.25, 2**-6, (1 << 32) - 1, 1, 0)
     plan = Plan(Coding(Sign(period=3), Flat()), (step,) * MAX_STEPS)
-    return Archive.build(Release(plan, model, bytes(16), 3), [Geometry(side, side, 3)], [np.zeros(MAX_STEPS, np.int64)])
+    return Archive.build(
+        PublicParameters(plan, model, bytes(16), 3), [Geometry(side, side, 3)], [np.zeros(MAX_STEPS, np.int64)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def test_a_small_file_cannot_ask_for_hours(made: Archive, tmp_path: Path) -> Non
 import resource, dipp
 from dipp.codec.decoding import Decoding
 from dipp.errors import DippError
-codec = dipp.Codec.for_release(dipp.open({str(tmp_path / "bomb.dipp")!r}).release)
+codec = dipp.Codec.for_parameters(dipp.open({str(tmp_path / "bomb.dipp")!r}).parameters)
 with open("/proc/self/statm") as file:
     held = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (held + (256 << 20), held + (256 << 20)))
@@ -111,11 +113,11 @@ def test_memory_counts_even_in_one_step() -> None:
 def test_honest_photographs_need_no_option(options: dict[str, Any]) -> None:
     """Photographs, a hundred of them in a file and many small pictures stay below the limit."""
     codec = dipp.Codec.from_pretrained(embedded.FOLDER, size=(1, PHOTOGRAPH), **options)
-    release = codec.release(bytes(16))
+    parameters = codec.parameters(bytes(16))
     for finish in (Decoding(), Decoding(sample=True)):
         calls = Decoder(codec.denoiser).calls(codec.plan, finish)
         for pixels, count in ((PHOTOGRAPH, 1), (PHOTOGRAPH, 100), (1024, 50_000)):
-            bits = max(release.layout(of_pixels(pixels)).least_bits, int(options.get("bpp", 0) * pixels))
+            bits = max(parameters.layout(of_pixels(pixels)).least_bits, int(options.get("bpp", 0) * pixels))
             if count == 100 and bits < pixels / 1000:
                 continue
             work.require_affordable([(count, pixels)], calls, 128 + count * bits // 8)
@@ -125,7 +127,7 @@ def test_the_deals_of_many_steps_are_not_kept() -> None:
     """Keeping the deals of 256×256 pixels in 4,096 steps would take 13 GB."""
     few = Chain(sensing_plan(), WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
     assert few._chunks.cache_info().maxsize is None  # type: ignore[attr-defined]
-    many = Chain(bomb().release.plan, WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
+    many = Chain(bomb().parameters.plan, WienerDenoiser(), bytes(16), Geometry(256, 256, 3))
     assert many._chunks.cache_info().maxsize == 1  # type: ignore[attr-defined]
     assert 256 * 256 * 3 * chain.DEAL_BYTES * MAX_STEPS > chain.KEPT_BYTES
 

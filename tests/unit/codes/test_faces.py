@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.codes.ordered import poisson_order
 from dipp.core import entropy, randomness, selection
-from dipp.core.code import BySensitivity, Indices
+from dipp.core.code import Indices, SensitivityCode
 from dipp.core.price import Cost, Reach
 from dipp.errors import NoCertificateError
 
 SEED = bytes(range(16))
-EVERY: list[BySensitivity] = [
+EVERY: list[SensitivityCode] = [
     Flat(),
     Flat(Fraction(1, 2)),
     StepLimited(),
@@ -55,12 +55,12 @@ class Drawn:
 
 
 def test_every_code_is_listed_by_its_name() -> None:
-    assert {type(code) for code in EVERY} == {kind for kind in CODES.values() if issubclass(kind, BySensitivity)}
+    assert {type(code) for code in EVERY} == {kind for kind in CODES.values() if issubclass(kind, SensitivityCode)}
     assert all(kind.name == name for name, kind in CODES.items())
 
 
 @every
-def test_equal_parameters_make_equal_codes(code: BySensitivity) -> None:
+def test_equal_parameters_make_equal_codes(code: SensitivityCode) -> None:
     again = type(code).at(code.score_alpha) if code.certified else type(code)()
     assert again == code
     assert hash(again) == hash(code)
@@ -68,7 +68,7 @@ def test_equal_parameters_make_equal_codes(code: BySensitivity) -> None:
 
 
 @every
-def test_certified_codes_draw_privately(code: BySensitivity) -> None:
+def test_certified_codes_draw_privately(code: SensitivityCode) -> None:
     """The index of the best score is a function of the image, so a code that returns it has no certificate."""
     if isinstance(code, Pairs):
         with mock.patch.object(randomness, "private_bytes", side_effect=bytes) as asked:
@@ -82,7 +82,7 @@ def test_certified_codes_draw_privately(code: BySensitivity) -> None:
 @exponential
 @bounded
 @given(units=st.integers(1, 1 << 20), bits=st.integers(0, 15), touched=st.integers(1, 16))
-def test_costs_of_coordinates_apart_and_together(code: BySensitivity, units: int, bits: int, touched: int) -> None:
+def test_costs_of_coordinates_apart_and_together(code: SensitivityCode, units: int, bits: int, touched: int) -> None:
     """t coordinates cost t·ε₁; their ρ is t·ε₁²/8 in different selections, and (t·ε₁)²/8 in shared ones."""
     loss, moved = selection.epsilon(units, bits), Reach(units, units, bits)
     apart, together = (code.charge(moved, touched, apart=apart) for apart in (True, False))
@@ -107,7 +107,7 @@ def test_pfr_has_no_price(ask: object) -> None:
 
 
 @every
-def test_each_code_packs_indices_by_its_own_law(code: BySensitivity) -> None:
+def test_each_code_packs_indices_by_its_own_law(code: SensitivityCode) -> None:
     assert code.padding_bits == (0 if code.fixed_length else 8)
     if code.fixed_length:
         assert code.exponent_units(7.0) == 0
@@ -120,7 +120,7 @@ def test_each_code_packs_indices_by_its_own_law(code: BySensitivity) -> None:
 
 
 @every
-def test_the_order_is_in_the_units_of_the_scores(code: BySensitivity) -> None:
+def test_the_order_is_in_the_units_of_the_scores(code: SensitivityCode) -> None:
     order = code.order(SEED, 100, 9)
     if code.fixed_length:
         assert order is None
@@ -131,7 +131,7 @@ def test_the_order_is_in_the_units_of_the_scores(code: BySensitivity) -> None:
 
 
 @every
-def test_expected_bits_of_indices(code: BySensitivity) -> None:
+def test_expected_bits_of_indices(code: SensitivityCode) -> None:
     """A fixed length costs all bits; a zeta code costs more than the divergence and less than a fixed length."""
     kl = np.array([2.0, 8.0, 14.0])
     bits = code.expected_bits(kl, kl + 6)

@@ -20,7 +20,7 @@ from dipp.codes import Flat
 from dipp.core import selection
 from dipp.core.arithmetic import MAX_LEVEL, MIN_LEVEL, Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, LocationChannel, Sign
-from dipp.core.masks import Everywhere, Turns
+from dipp.core.masks import FullMask, TurnMask
 from dipp.core.price import Reach
 from dipp.errors import NoCertificateError
 from experiments.comparisons.channels import Huber, Logistic
@@ -351,5 +351,5 @@ def test_invalid_periods_of_the_sign_channel_are_refused(period: int) -> None:
 
 
 def test_channels_have_the_masks_of_their_periods() -> None:
-    assert [Sign(period).mask for period in (1, 3, 12)] == [Everywhere(), Turns(3), Turns(12)]
-    assert all(channel.mask == Everywhere() for channel in LOCATION)
+    assert [Sign(period).mask for period in (1, 3, 12)] == [FullMask(), TurnMask(3), TurnMask(12)]
+    assert all(channel.mask == FullMask() for channel in LOCATION)

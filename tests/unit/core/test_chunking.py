@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.chunking import BY_UNIT, Chunks, Touched, chunks
+from dipp.core.chunking import BY_UNIT, Chunks, StepCoordinates, chunks
 from dipp.core.geometry import Geometry
-from dipp.core.masks import Everywhere, Turns
+from dipp.core.masks import FullMask, TurnMask
 from dipp.core.steps import SensingStep
 
 SEED = bytes(range(16))
@@ -129,7 +129,7 @@ def test_pairs_meet_as_often_as_by_chance() -> None:
 
 
 def test_coordinates_of_a_turn_fit_into_any_number_of_chunks() -> None:
-    touched = Turns(3).touched(SEED, 4, of_pixels(50))
+    touched = TurnMask(3).touched(SEED, 4, of_pixels(50))
     check(chunks(SEED, 4, of_pixels(50), 1, coordinates=touched), 1, touched)
     check(chunks(SEED, 4, of_pixels(50), 7, coordinates=touched), 7, touched)
 
@@ -174,8 +174,8 @@ STEP = SensingStep(1.0, 1.0, 1.0, 1, 1)
 def test_a_deal_by_unit_is_the_partition(height: int, width: int, channels: int, rows: int) -> None:
     geometry, unit = Geometry(height, width, channels), Band(rows)
     everything = np.arange(geometry.coordinates)
-    dealt = BY_UNIT.chunks(SEED, Touched(0, STEP, everything, unit, geometry), True)
-    assert dealt.count == unit.count(geometry) == BY_UNIT.counts(Everywhere(), unit, geometry, [STEP])[0]
+    dealt = BY_UNIT.chunks(SEED, StepCoordinates(0, STEP, everything, unit, geometry), True)
+    assert dealt.count == unit.count(geometry) == BY_UNIT.counts(FullMask(), unit, geometry, [STEP])[0]
     for number in range(dealt.count):
         assert dealt.part(number).tolist() == np.flatnonzero(unit.ids(geometry) == number).tolist()
     parts, apart = BY_UNIT.dealt(dealt, unit, geometry)

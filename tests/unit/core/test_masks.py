@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core.geometry import Geometry
-from dipp.core.masks import MAX_PERIOD, Everywhere, Mask, Turns, of_period
+from dipp.core.masks import MAX_PERIOD, FullMask, Mask, TurnMask, of_period
 
 SEED = bytes(range(16))
 SHAPES = {"1×1": 1, "1×2": 2, "1×7": 7, "3×3": 9, "5×5": 25}
@@ -69,7 +69,7 @@ def test_a_cycle_touches_every_coordinate_once(design: tuple[int, int, int, int]
     channels, extra, pixels, cycle = design
     period = channels + extra
     assume(period > 1)
-    steps = [Turns(period).touched(seed, cycle * period + i, of_pixels(pixels, channels)) for i in range(period)]
+    steps = [TurnMask(period).touched(seed, cycle * period + i, of_pixels(pixels, channels)) for i in range(period)]
     assert sorted(np.concatenate(steps).tolist()) == list(range(pixels * channels))
     for touched in steps:
         assert touched.dtype == np.int64
@@ -99,29 +99,29 @@ def test_groups_of_a_pass_touch_each_pixel_once(
     """P = C·g: any g consecutive slots of a cycle touch each pixel exactly once."""
     period = channels * groups
     assume(period > 1)
-    met = touched_pixels(Turns(period), range(cycle * period, (cycle + 1) * period), pixels, channels, seed)
+    met = touched_pixels(TurnMask(period), range(cycle * period, (cycle + 1) * period), pixels, channels, seed)
     for first in range(period - groups + 1):
         assert (met[first : first + groups].sum(axis=0) == 1).all()
 
 
 def test_a_mask_of_period_one_touches_everything() -> None:
     assert of_period(1).touched(SEED, 4, of_pixels(5)).tolist() == list(range(15))
-    assert of_period(1) == Everywhere()
-    assert of_period(7) == Turns(7)
+    assert of_period(1) == FullMask()
+    assert of_period(7) == TurnMask(7)
 
 
 def test_touched_coordinates_are_pinned() -> None:
     """The mask design is part of the format."""
-    assert [Turns(3).touched(SEED, step, of_pixels(6)).tolist() for step in range(4)] == [
+    assert [TurnMask(3).touched(SEED, step, of_pixels(6)).tolist() for step in range(4)] == [
         [1, 5, 7, 10, 13, 15],
         [0, 4, 6, 9, 12, 16],
         [2, 3, 8, 11, 14, 17],
         [2, 4, 7, 11, 12, 15],
     ]
-    assert Turns(7).touched(SEED, 9, of_pixels(10)).tolist() == [5, 8, 10, 12, 25]
+    assert TurnMask(7).touched(SEED, 9, of_pixels(10)).tolist() == [5, 8, 10, 12, 25]
 
 
-@pytest.mark.parametrize("kind", [Everywhere, Turns])
+@pytest.mark.parametrize("kind", [FullMask, TurnMask])
 def test_touched_depends_on_public_numbers_only(kind: type[Mask]) -> None:
     """The arguments are the seed, the step and the geometry, so no pixel can enter."""
     parameters = list(inspect.signature(kind.touched).parameters)
@@ -130,9 +130,9 @@ def test_touched_depends_on_public_numbers_only(kind: type[Mask]) -> None:
 
 def test_touched_differs_between_seeds_and_cycles() -> None:
     steps = [
-        Turns(3).touched(SEED, 0, of_pixels(200)),
-        Turns(3).touched(SEED[::-1], 0, of_pixels(200)),
-        Turns(3).touched(SEED, 3, of_pixels(200)),
+        TurnMask(3).touched(SEED, 0, of_pixels(200)),
+        TurnMask(3).touched(SEED[::-1], 0, of_pixels(200)),
+        TurnMask(3).touched(SEED, 3, of_pixels(200)),
     ]
     assert len({tuple(touched.tolist()) for touched in steps}) == 3
 
@@ -142,7 +142,9 @@ def test_a_coordinate_has_each_slot_equally_often(period: int, channels: int) ->
     """If the period divides the number of pixels, a coordinate has each slot equally often (the seeds are fixed)."""
     slots_met = np.zeros(period, np.int64)
     for cycle in range(500):
-        steps = [Turns(period).touched(SEED, cycle * period + i, Geometry(2, period, channels)) for i in range(period)]
+        steps = [
+            TurnMask(period).touched(SEED, cycle * period + i, Geometry(2, period, channels)) for i in range(period)
+        ]
         slots_met[next(i for i, touched in enumerate(steps) if 1 in touched)] += 1
     assert chi_square_tail(slots_met, [1 / period] * period) > FALSE_ALARM
 
@@ -166,7 +168,7 @@ def test_counts_are_the_numbers_of_touched_coordinates(pixels: int, channels: in
 def test_counts_agree_with_the_formula_of_slots(channels: int, extra: int, pixels: int, steps: int) -> None:
     period = channels + extra
     assume(period > 1)
-    mask, expected = Turns(period), slots(period, pixels, channels)
+    mask, expected = TurnMask(period), slots(period, pixels, channels)
     assert mask.counts(steps, of_pixels(pixels, channels)).tolist() == [
         expected[step % period] for step in range(steps)
     ]
@@ -198,7 +200,7 @@ def test_least_steps_is_the_minimum_over_all_sizes(period: int) -> None:
 def test_counts_cannot_be_changed() -> None:
     """Counts are cached, and certificates follow from them."""
     with pytest.raises(ValueError, match="read-only"):
-        Turns(5).counts(10, of_pixels(100))[0] = 0
+        TurnMask(5).counts(10, of_pixels(100))[0] = 0
 
 
 # --- what the worst pixel pays ---
@@ -210,7 +212,7 @@ def test_no_pixel_is_charged_more_than_the_worst(
     channels: int, extra: int, pixels: int, charges: list[float], seed: bytes
 ) -> None:
     """This holds for pictures of any size, down to a single pixel, and for any number of steps."""
-    for mask in (Everywhere(), of_period(channels + extra)):
+    for mask in (FullMask(), of_period(channels + extra)):
         assert charged(mask, charges, pixels, channels, seed) <= mask.worst(charges, channels)
 
 
@@ -233,7 +235,7 @@ def test_some_pixel_of_two_cycles_is_charged_the_worst(period: int, channels: in
     generator = np.random.default_rng(period)
     for steps in (period + 1, 2 * period - 1, 2 * period):
         charges = generator.exponential(size=steps).tolist()
-        assert charged(Turns(period), charges, 600, channels) == Turns(period).worst(charges, channels)
+        assert charged(TurnMask(period), charges, 600, channels) == TurnMask(period).worst(charges, channels)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_periods_out_of_range_are_refused(period: int) -> None:
 
 
 def test_channels_that_do_not_fit_the_mask_are_refused() -> None:
-    mask = Turns(2)
+    mask = TurnMask(2)
     for ask in (
         lambda: mask.require(3),
         lambda: mask.touches(3),
@@ -279,6 +281,6 @@ def test_channels_that_do_not_fit_the_mask_are_refused() -> None:
     ):
         with refused("period", "channels"):
             ask()
-    for wrong, argument in ((Turns(2), "period"), (Everywhere(), "channels")):
+    for wrong, argument in ((TurnMask(2), "period"), (FullMask(), "channels")):
         with refused(argument):
             wrong.touches(0)

@@ -17,7 +17,7 @@ from dipp.core.channels import Laplace, Sign
 from dipp.core.chunking import BY_BLOCK, Chunks
 from dipp.core.closest import MAX_TOTAL, Weights
 from dipp.core.geometry import Geometry
-from dipp.core.masks import Everywhere
+from dipp.core.masks import FullMask
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, MAX_SPLIT, ROUNDS, STEPS, Question, SensingStep
 from dipp.core.unit import Unit
@@ -191,10 +191,10 @@ def test_blocks_come_row_by_row_in_each_round() -> None:
 
 def test_a_unit_pays_for_all_of_its_blocks() -> None:
     for split in SPLITS:
-        assert BY_BLOCK.touches(Everywhere(), 3, question(split), Picture()) == split**2
-        BY_BLOCK.require_touched(split**2, Everywhere(), 3, Picture())
+        assert BY_BLOCK.touches(FullMask(), 3, question(split), Picture()) == split**2
+        BY_BLOCK.require_touched(split**2, FullMask(), 3, Picture())
     for wrong in (0, 2, 3, 9, 4096):
         with refused("touched"):
-            BY_BLOCK.require_touched(wrong, Everywhere(), 3, Picture())
+            BY_BLOCK.require_touched(wrong, FullMask(), 3, Picture())
     with refused("step", "question"):
-        BY_BLOCK.touches(Everywhere(), 3, SensingStep(1.0, 0.5, 1.0, 1, 4), Picture())
+        BY_BLOCK.touches(FullMask(), 3, SensingStep(1.0, 0.5, 1.0, 1, 4), Picture())

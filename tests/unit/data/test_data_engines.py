@@ -15,14 +15,14 @@ import pytest
 from helpers.refusals import refused
 
 from dipp.data import engines
-from dipp.data.contents import Contents, Skipped
+from dipp.data.contents import Contents, SkippedPosition
 from dipp.data.engines import Local, Ray
 from dipp.errors import MiscomputedError
 
 
 def contents(shard: int) -> Contents:
     """Return the contents of a shard of one position."""
-    return Contents("s", 1, "", 0, shard, 1, (Skipped(shard, "0 bytes"),), 0, None, 0, 0)
+    return Contents("s", 1, "", 0, shard, 1, (SkippedPosition(shard, "0 bytes"),), 0, None, 0, 0)
 
 
 class RayError(Exception):

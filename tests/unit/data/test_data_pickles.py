@@ -54,7 +54,7 @@ def rows_and_labels() -> tuple[np.ndarray[Any, Any], list[int]]:
     return np.random.default_rng(0).integers(0, 256, (COUNT, 3072), dtype=np.uint8), [i % 10 for i in range(COUNT)]
 
 
-def save(folder: Path, kind: cifar.Kind, batch: bytes, meta: bytes) -> Path:
+def save(folder: Path, kind: cifar.CifarVersion, batch: bytes, meta: bytes) -> Path:
     (folder / kind.folder).mkdir(parents=True)
     (folder / kind.folder / kind.meta).write_bytes(meta)
     for names in kind.batches.values():
@@ -65,7 +65,7 @@ def save(folder: Path, kind: cifar.Kind, batch: bytes, meta: bytes) -> Path:
 
 @pytest.mark.parametrize("kind", cifar.KINDS, ids=lambda kind: kind.title)
 @pytest.mark.parametrize("protocol", ["python 2", 0, 1, 2, 3, 4, 5])
-def test_the_archives_of_either_python_are_read(kind: cifar.Kind, protocol: Any, tmp_path: Path) -> None:
+def test_the_archives_of_either_python_are_read(kind: cifar.CifarVersion, protocol: Any, tmp_path: Path) -> None:
     rows, labels = rows_and_labels()
     names = [f"class {number}" for number in range(10)]
     all_labels = {"labels": labels} if kind is cifar.TEN else {"fine_labels": labels, "coarse_labels": [3] * COUNT}

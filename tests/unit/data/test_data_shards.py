@@ -25,13 +25,15 @@ from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import Step
 from dipp.data import manifest
-from dipp.data.contents import Skipped
+from dipp.data.contents import SkippedPosition
+from dipp.data.folder import shard_name
 from dipp.data.footer import require_uncompressed
-from dipp.data.shards import Image, Shard, claim_of, write
+from dipp.data.shard_writing import Image, write
+from dipp.data.shards import Shard, claim_of
 from dipp.data.sources import Labels
-from dipp.data.store import Store, shard_name
+from dipp.data.store import Store
 from dipp.errors import DippError
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.planning.presets import DIFFC, PAPER
 from experiments.comparisons.unclipped import SHARP
 
@@ -39,13 +41,13 @@ datasets: Any = importlib.import_module("datasets")  # benchmarks/ has a module 
 SEED, MODEL = bytes(range(16)), "ab" * 32
 
 
-def public(coding: Coding = SHARP, index_bits: int = 6) -> Release:
+def public(coding: Coding = SHARP, index_bits: int = 6) -> PublicParameters:
     exponent = 0 if coding.code.fixed_length else 64
     steps = (Step(900, 800, 0.0625, 20, index_bits, exponent), Step(800, 700, 0.125, 50, index_bits, exponent))
-    return Release(Plan(coding, steps), MODEL, SEED, 3)
+    return PublicParameters(Plan(coding, steps), MODEL, SEED, 3)
 
 
-def images(source: Release, sides: list[tuple[int, int]], first: int = 0) -> list[Image]:
+def images(source: PublicParameters, sides: list[tuple[int, int]], first: int = 0) -> list[Image]:
     generator = np.random.default_rng(1)
     made = []
     for number, (height, width) in enumerate(sides, first):
@@ -55,7 +57,7 @@ def images(source: Release, sides: list[tuple[int, int]], first: int = 0) -> lis
     return made
 
 
-def save(path: Path, source: Release, made: list[Image], **options: Any) -> Path:
+def save(path: Path, source: PublicParameters, made: list[Image], **options: Any) -> Path:
     facts: dict[str, Any] = {"labels": Labels(names=("a", "b", "c")), "first": 0, "positions": len(made), "skipped": []}
     with path.open("wb") as file:
         write(file, source, images=made, **{**facts, **options})
@@ -70,7 +72,7 @@ SIDES = [(8, 8), (8, 8), (8, 16), (16, 8), (8, 8)]
 def test_shards_are_read_back_as_written(coding: Coding, index_bits: int, tmp_path: Path) -> None:
     source = public(coding, index_bits)
     made = images(source, SIDES, first=10)
-    gone = [Skipped(12 + 3, "0 bytes")]
+    gone = [SkippedPosition(12 + 3, "0 bytes")]
     path = save(tmp_path / "s.parquet", source, made[::-1], first=10, positions=6, skipped=gone)
     shard = Shard.read(path)
     assert shard.ids.tolist() == [10, 11, 12, 13, 14]
@@ -88,7 +90,9 @@ def test_shards_are_read_back_as_written(coding: Coding, index_bits: int, tmp_pa
 
 
 def test_a_shard_without_images_is_valid(tmp_path: Path) -> None:
-    path = save(tmp_path / "s.parquet", public(), [], positions=2, skipped=[Skipped(0, "a"), Skipped(1, "b")])
+    path = save(
+        tmp_path / "s.parquet", public(), [], positions=2, skipped=[SkippedPosition(0, "a"), SkippedPosition(1, "b")]
+    )
     shard = Shard.read(path)
     assert len(shard) == 0
     assert len(shard.archive()) == 0
@@ -97,7 +101,7 @@ def test_a_shard_without_images_is_valid(tmp_path: Path) -> None:
 @given(st.integers(1, 40), st.integers(1, 22), st.integers(1, 9), st.randoms())
 def test_payloads_are_filled_up_to_whole_bytes(chunk: int, bits: int, count: int, random: Any) -> None:
     steps = tuple(Step(start, start - 1, 0.5, chunk, bits) for start in (9, 8, 7))
-    form = Release(Plan(SHARP, steps), MODEL, SEED, 3).layout(of_pixels(64))
+    form = PublicParameters(Plan(SHARP, steps), MODEL, SEED, 3).layout(of_pixels(64))
     rows = np.array([[random.randrange(1 << bits) for _ in range(form.indices)] for _ in range(count)], np.int64)
     payloads = form.payloads(rows)
     assert {len(payload) for payload in payloads} == {-(-form.least_bits // 8)}
@@ -225,7 +229,7 @@ def test_a_footer_that_does_not_state_uncompressed_is_refused(field: bytes, tmp_
 
 def test_too_many_sizes_and_steps_for_the_file_are_refused(tmp_path: Path) -> None:
     steps = tuple(Step(2000 - at, 1999 - at, 0.0625, 1 << 20, 6, 0) for at in range(1024))
-    source = Release(Plan(SHARP, steps), MODEL, SEED, 3)
+    source = PublicParameters(Plan(SHARP, steps), MODEL, SEED, 3)
     path, count = save(tmp_path / "s.parquet", source, images(source, [(8, 8)])), 2000
 
     def spread(facts: dict[str, Any], columns: dict[str, list[Any]]) -> None:
@@ -280,7 +284,7 @@ def accepted(changes: list[tuple[int, int]]) -> bool:
             shard.archive()
         except DippError:
             return False
-    assert shard.release == public()
+    assert shard.parameters == public()
     assert shard.claim == claim_of(shard.certificate) == claim_of(public().certificate(of_pixels(64)))
     return True
 

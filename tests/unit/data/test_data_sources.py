@@ -23,21 +23,12 @@ from PIL import Image
 
 from dipp.codec.pictures import read_picture
 from dipp.core.window import FULL
+from dipp.data.hub import open_hub
 from dipp.data.listing import AGAIN
+from dipp.data.recording import recorded, restored
 from dipp.data.repeats import Register
-from dipp.data.sources import (
-    CHANGED,
-    MAX_FILE_BYTES,
-    Columns,
-    Labels,
-    Record,
-    Source,
-    open_source,
-    recorded,
-    restored,
-)
+from dipp.data.sources import CHANGED, MAX_FILE_BYTES, Columns, Labels, Source, SourcePicture, open_source
 from dipp.data.states import State, machine, same
-from dipp.data.tables import open_hub
 from dipp.models.denoiser import MAX_PICTURE
 
 COUNT = 150
@@ -129,7 +120,7 @@ def source(made: tuple[Path, Labels | None], tmp_path_factory: pytest.TempPathFa
     return open_source(str(made[0]), Columns(), tmp_path_factory.mktemp("scratch"))
 
 
-def decoded(record: Record) -> np.ndarray[Any, Any]:
+def decoded(record: SourcePicture) -> np.ndarray[Any, Any]:
     assert record.content is not None
     return np.asarray(Image.open(io.BytesIO(record.content))) if isinstance(record.content, bytes) else record.content
 
@@ -268,7 +259,7 @@ def test_a_link_to_itself_is_skipped(tmp_path: Path) -> None:
     (folder / "cat" / "two").symlink_to(folder / "cat" / "one")
     problems = problems_of(folder, tmp_path)
     assert set(problems) == set(loops)
-    assert all(problem.startswith("no file (") for problem in problems.values())
+    assert all(problem.startswith("is not a file that can be found (") for problem in problems.values())
     assert len(open_source(str(folder), Columns(), tmp_path)) == COUNT + 4
 
 
@@ -472,8 +463,8 @@ def test_bad_files_get_a_problem(tmp_path: Path) -> None:
     (folder / "e.png").unlink()
     problems = [record.problem for record in source.read(0, len(source))]
     assert source.labels is None
-    assert problems[0] == "0 bytes"
-    assert "no file" in problems[1]
+    assert "0 bytes" in problems[0]
+    assert "not a file" in problems[1]
     assert problems[2] == ""
     assert "MiB" in problems[3]
     assert "cannot be opened" in problems[4]

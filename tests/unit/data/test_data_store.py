@@ -10,7 +10,8 @@ import pytest
 from helpers.refusals import refused
 
 from dipp.data import manifest
-from dipp.data.store import RUN, Store, read_manifest, remains, shard_entries, shard_name
+from dipp.data.folder import RUN, read_manifest, remains, shard_entries, shard_name
+from dipp.data.store import Store
 from dipp.errors import DippError
 
 DEEP = "[" * 100_000

@@ -11,7 +11,7 @@ import torch
 from helpers.geometry import of_pixels
 
 from dipp import scoring
-from dipp.audit.setting import Subject, chain_of, plan_within
+from dipp.audit.setting import AuditSubject, chain_of, plan_within
 from dipp.codec.encoder import Selector
 from dipp.core.geometry import Geometry
 from dipp.core.steps import SensingStep
@@ -24,7 +24,7 @@ EPSILON, STEPS, SHAPE, IMAGES = 3.0, 5, (8, 8, 3), 3
 
 def setting(number: int) -> tuple[Any, Any]:
     """Return a chain of sensing under one of the codes, and pictures of noise."""
-    plan = plan_within(Subject(SENSED[number], SensingStep.kind), EPSILON, STEPS, 16, 6)
+    plan = plan_within(AuditSubject(SENSED[number], SensingStep.kind), EPSILON, STEPS, 16, 6)
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, 8 * 8 * 3), np.uint8)
     return chain_of(plan, Geometry(*SHAPE), 7), pixels
 

@@ -32,8 +32,8 @@ from helpers.archives import (
     made_up,
     nine_steps,
     release,
-    sealed,
     small_plan,
+    with_checksum,
 )
 from helpers.geometry import of_pixels
 from helpers.refusals import refused
@@ -119,9 +119,9 @@ def test_an_archive_returns_its_plan_indices_and_certificate(
     plan = dataclasses.replace(plan, separate=separate)
     made = archived(plan, shapes, indices, delta)
     back = Archive.from_bytes(made.to_bytes())
-    assert back.release.plan == plan
-    assert (back.release.model, back.release.seed) == (MODEL, SEED)
-    assert back.release.delta == delta
+    assert back.parameters.plan == plan
+    assert (back.parameters.model, back.parameters.seed) == (MODEL, SEED)
+    assert back.parameters.delta == delta
     assert len(back) == len(shapes)
     assert [back.geometry(i).shape for i in range(len(back))] == shapes
     assert [back.image_indices(i).tolist() for i in range(len(back))] == indices
@@ -154,7 +154,7 @@ def test_a_batch_has_images_of_one_geometry(coding: Coding) -> None:
     made = build(small_plan(coding), SHAPES)
     assert made.batch(0, 2).tolist() == [made.image_indices(0).tolist(), made.image_indices(1).tolist()]
     for first, last in ((2, 4), (3, 5), (1, 1), (3, 2)):
-        with refused("first, last", "images"):
+        with refused("first and last", "images"):
             made.batch(first, last)
     for first, last in ((0, 7), (-1, 2), (6, 7)):
         with refused("image"):
@@ -367,18 +367,18 @@ def test_a_changed_certificate_is_refused(place: int) -> None:
         changed = bytearray(data)
         changed[at + place] ^= bit
         with refused("file", "certificate"):
-            Archive.from_bytes(sealed(bytes(changed)))
+            Archive.from_bytes(with_checksum(bytes(changed)))
 
 
 def test_a_changed_plan_is_refused() -> None:
     """A smaller gain would decode to the same picture, but promise more than the encoder kept."""
     made = build(small_plan(FLAT), SHAPES)
-    steps = (dataclasses.replace(step, snr_gain=step.snr_gain / 2) for step in made.release.plan.steps)
-    cheaper = dataclasses.replace(made.release.plan, steps=tuple(steps))
+    steps = (dataclasses.replace(step, snr_gain=step.snr_gain / 2) for step in made.parameters.plan.steps)
+    cheaper = dataclasses.replace(made.parameters.plan, steps=tuple(steps))
     assert claim_of(cheaper, 3, 20) != header_of(made).claim
     forged = Header(release(cheaper), made.runs, header_of(made).claim)
     with refused("file", "certificate"):
-        Archive.from_bytes(sealed(forged.to_bytes() + made.to_bytes()[len(header_of(made).to_bytes()) :]))
+        Archive.from_bytes(with_checksum(forged.to_bytes() + made.to_bytes()[len(header_of(made).to_bytes()) :]))
 
 
 # Refusals.
@@ -450,14 +450,14 @@ def test_sizes_beyond_the_file_are_refused_before_memory_is_allocated() -> None:
             front = Header(release(plan), np.array(rows), claim).to_bytes()
             tracemalloc.start()
             with refused("file"):
-                Archive.from_bytes(sealed(front + bytes(999)))
+                Archive.from_bytes(with_checksum(front + bytes(999)))
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < (2 << 20) + 60 * len(front)
     # A column of equal numbers can state any number of runs.
     front = header_of(build(small_plan(FLAT), ())).to_bytes()[:-1] + varint(1 << 40) + b"\x01\x00" * 3
     with refused("file", "runs is 1099511627776"):
-        Archive.from_bytes(sealed(front + bytes(99)))
+        Archive.from_bytes(with_checksum(front + bytes(99)))
 
 
 @pytest.mark.parametrize(
@@ -529,7 +529,7 @@ def test_plans_that_the_format_cannot_hold_are_refused(coding: Coding, units: in
 
 def test_periods_are_those_that_the_format_can_hold() -> None:
     longest = small_plan(Coding(Sign((1 << 16) - 1), Flat()))
-    assert Archive.from_bytes(build(longest, [(4, 5, 3)]).to_bytes()).release.plan == longest
+    assert Archive.from_bytes(build(longest, [(4, 5, 3)]).to_bytes()).parameters.plan == longest
     with refused("period", "65535"):
         Sign(1 << 16)
 
@@ -554,7 +554,7 @@ def test_headers_have_one_spelling() -> None:
     coding = bytes([1, 0, 3, 2, 3, 0, 1, 1, 0])  # unit, channels, sign channel of period 3, flat code, α = 1, together
     assert data.count(coding) == 1
     runs = made.runs
-    split = Header(made.release, np.vstack([runs, runs]), header_of(made).claim).to_bytes()
+    split = Header(made.parameters, np.vstack([runs, runs]), header_of(made).claim).to_bytes()
     for forged, complaint in (
         (data.replace(coding, coding[:6] + b"\x02\x02\x00"), ("file", "lowest")),
         (data.replace(coding, coding[:3] + b"\x0f" + coding[4:]), ("file", "(channel 15)")),
@@ -571,13 +571,13 @@ def test_headers_have_one_spelling() -> None:
     ):
         assert forged != data
         with refused(*complaint):
-            Archive.from_bytes(sealed(forged))
+            Archive.from_bytes(with_checksum(forged))
 
 
 def test_zeta_coded_images_have_one_spelling() -> None:
     made = build(small_plan(PAPER), [(4, 5, 3)])
     front, body = header_of(made).to_bytes(), made.to_bytes()[len(header_of(made).to_bytes()) : -4]
-    longer = Archive.from_bytes(sealed(front + bytes([body[0] + 1]) + body[1:] + bytes(5)))
+    longer = Archive.from_bytes(with_checksum(front + bytes([body[0] + 1]) + body[1:] + bytes(5)))
     with refused("file", "longer"):
         longer.image_indices(0)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.archives import FLAT, MODEL, Shape, geometries, header_of, made_up, release, sealed, small_plan
+from helpers.archives import FLAT, MODEL, Shape, geometries, header_of, made_up, release, small_plan, with_checksum
 from helpers.broken_archives import made_of, sensing_seeds, written_again
 from helpers.ledgers import terms
 from helpers.refusals import refused
@@ -25,7 +25,7 @@ from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.core import units
 from dipp.core.beacon import Beacon
 from dipp.core.channels import CHANNELS, Channel, Gaussian, Laplace, Sign
-from dipp.core.chunking import Shuffled
+from dipp.core.chunking import ShuffledDeal
 from dipp.core.code import Code
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import STEPS, SensingStep, Step
@@ -41,10 +41,10 @@ from dipp.format.header import (
     SOURCE,
     VERSION,
     Header,
-    release_from_bytes,
-    release_to_bytes,
+    parameters_from_bytes,
+    parameters_to_bytes,
 )
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.planning.presets import DIFFC
 
 MIXED = Beacon(7, bytes(32))
@@ -77,7 +77,7 @@ deltas = st.sampled_from([None, 1e-6, 0.5])
 
 
 @st.composite
-def sensing_drawn(draw: st.DrawFn) -> Release:
+def sensing_drawn(draw: st.DrawFn) -> PublicParameters:
     code: Code = draw(st.one_of(st.just(Pairs()), st.builds(Flat, alphas), st.builds(StepLimited, alphas)))
     channels, same = draw(st.integers(1, 4)), draw(st.booleans())
     period = draw(st.integers(channels, 60).filter(lambda value: value > 1))
@@ -93,7 +93,7 @@ def sensing_drawn(draw: st.DrawFn) -> Release:
 
 
 @st.composite
-def stepped_drawn(draw: st.DrawFn) -> Release:
+def stepped_drawn(draw: st.DrawFn) -> PublicParameters:
     """Draw public parameters of a plan along timesteps, with any fields."""
     channel: Channel = draw(st.sampled_from([Laplace(), Gaussian(), Sign(3), Sign(7), Sign(1)]))
     code: Code = draw(st.one_of(st.builds(Flat, alphas), st.builds(StepLimited, alphas), st.just(Functional())))
@@ -111,16 +111,16 @@ def stepped_drawn(draw: st.DrawFn) -> Release:
 @given(
     st.one_of(sensing_drawn(), stepped_drawn()), st.lists(st.tuples(st.integers(1, 5), st.integers(1, 7)), max_size=3)
 )
-def test_releases_survive_their_bytes_in_one_spelling(public: Release, sizes: list[tuple[int, int]]) -> None:
-    data = release_to_bytes(public)
+def test_releases_survive_their_bytes_in_one_spelling(public: PublicParameters, sizes: list[tuple[int, int]]) -> None:
+    data = parameters_to_bytes(public)
     assert data[4] == VERSION == 3
-    again = release_from_bytes(data)
+    again = parameters_from_bytes(data)
     assert again == public
-    assert release_to_bytes(again) == data
+    assert parameters_to_bytes(again) == data
     shapes: list[Shape] = [(height, width, public.channels) for height, width in sizes]
     made = made_of(public, shapes)
     back = Archive.from_bytes(made.to_bytes())
-    assert back.release == public
+    assert back.parameters == public
     assert [back.image_indices(i).tolist() for i in range(len(back))] == made_up(public.plan, shapes)
     assert written_again(back) == made.to_bytes()
     if public.plan.coding.certified:
@@ -131,12 +131,12 @@ def test_releases_survive_their_bytes_in_one_spelling(public: Release, sizes: li
 # What is newer.
 
 
-def with_fields(public: Release, *parts: tuple[int, bytes]) -> bytes:
+def with_fields(public: PublicParameters, *parts: tuple[int, bytes]) -> bytes:
     """Return the release with these fields."""
-    data = release_to_bytes(public)
+    data = parameters_to_bytes(public)
     assert data[FIELDS_AT] == 0
     packed = b"".join(varint(key) + varint(len(value)) + value for key, value in parts)
-    return sealed(data[:FIELDS_AT] + varint(len(parts)) + packed + data[FIELDS_AT + 1 :])
+    return with_checksum(data[:FIELDS_AT] + varint(len(parts)) + packed + data[FIELDS_AT + 1 :])
 
 
 @pytest.mark.parametrize("key", [10, 60, 255])
@@ -148,7 +148,7 @@ def test_unknown_fields_are_reported_as_newer(key: int) -> None:
     for more in ({}, known, {**known, **after}):
         parts = sorted({**more, key: b"some bytes"}.items())
         with pytest.raises(DippError) as error:
-            release_from_bytes(with_fields(public, *parts))
+            parameters_from_bytes(with_fields(public, *parts))
         assert (error.value.problem, error.value.remedy) == newer
 
 
@@ -163,7 +163,7 @@ def test_grey_images_survive_their_bytes_in_one_spelling(plan: Plan, grey: list[
     made = Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=grey)
     back = Archive.from_bytes(made.to_bytes())
     assert back.grey.tolist() == grey
-    assert back.release == public
+    assert back.parameters == public
     assert back.facts()["grey"] == sum(grey)
     if not any(grey):
         assert made.to_bytes() == made_of(public, shapes).to_bytes()
@@ -195,7 +195,7 @@ def test_grey_images_survive_their_bytes_in_one_spelling(plan: Plan, grey: list[
 def test_an_invalid_field_about_the_source_is_refused(content: bytes) -> None:
     """A file without images cannot have grey images."""
     with pytest.raises(DippError) as error:
-        release_from_bytes(with_fields(release(sensing_plan()), (SOURCE, content)))
+        parameters_from_bytes(with_fields(release(sensing_plan()), (SOURCE, content)))
     assert error.value.argument in ("file", "window")
 
 
@@ -208,7 +208,7 @@ def test_marks_of_grey_images_that_do_not_exist_are_refused(content: bytes) -> N
 
     def with_field(value: bytes) -> bytes:
         packed = varint(1) + varint(SOURCE) + varint(len(value)) + value
-        return sealed(data[:FIELDS_AT] + packed + data[FIELDS_AT + 1 :])
+        return with_checksum(data[:FIELDS_AT] + packed + data[FIELDS_AT + 1 :])
 
     assert Archive.from_bytes(with_field(b"\x04\x80")).grey.tolist() == [True, False, False]
     with refused("file", "damaged"):
@@ -232,25 +232,25 @@ def test_marks_of_grey_images_that_do_not_exist_are_refused(content: bytes) -> N
 )
 def test_fields_have_one_order_and_one_length(parts: list[tuple[int, bytes]], word: str) -> None:
     with refused("file", word):
-        release_from_bytes(with_fields(release(sensing_plan()), *parts))
+        parameters_from_bytes(with_fields(release(sensing_plan()), *parts))
 
 
 def test_a_seed_that_does_not_follow_from_its_beacon_is_refused() -> None:
     """A change of the seed, the own part, the round or the value is refused."""
     public = release(sensing_plan(), beacon=Beacon(7, bytes(range(32)), bytes(range(16))))
-    data = release_to_bytes(public)
+    data = parameters_to_bytes(public)
     at = FIELDS_AT + 3
-    assert release_from_bytes(data) == public
+    assert parameters_from_bytes(data) == public
     for place in (FIELDS_AT - 1, at, at + 15, at + 16, at + 24, at + 55):
         forged = bytearray(data)
         forged[place] ^= 1
         with refused("seed", "beacon"):
-            release_from_bytes(sealed(bytes(forged)))
+            parameters_from_bytes(with_checksum(bytes(forged)))
 
 
 def test_known_fields_are_read() -> None:
     public = release(sensing_plan())
-    both = release_from_bytes(with_fields(public, (1, b""), (4, bytes.fromhex(TABLE))))
+    both = parameters_from_bytes(with_fields(public, (1, b""), (4, bytes.fromhex(TABLE))))
     assert both == dataclasses.replace(public, table=TABLE, seed_given=True)
 
 
@@ -268,11 +268,11 @@ def test_newer_versions_are_refused_in_one_line(version: int) -> None:
 @pytest.mark.parametrize("kind", [3, 255])
 def test_unknown_kinds_of_steps_are_refused(kind: int) -> None:
     public = release(sensing_plan())
-    data = release_to_bytes(public)
+    data = parameters_to_bytes(public)
     listed = steps.to_bytes(public.plan)
     assert data.count(listed) == 1
     with refused("file", f"(kind {kind} of steps)", remedy="upgrade"):
-        release_from_bytes(sealed(data.replace(listed, varint(kind) + listed[1:])))
+        parameters_from_bytes(with_checksum(data.replace(listed, varint(kind) + listed[1:])))
 
 
 @dataclass(frozen=True)
@@ -293,15 +293,15 @@ class Stripe(Pixel):
 def test_files_store_units_with_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coding has no certificate, so that no ledger has to price the toy unit."""
     monkeypatch.setitem(units.UNITS, Stripe.number, Stripe)
-    monkeypatch.setattr(Shuffled, "require_unit", lambda *_: None)  # which knows pixels alone
+    monkeypatch.setattr(ShuffledDeal, "require_unit", lambda *_: None)  # which knows pixels alone
     plan = dataclasses.replace(small_plan(DIFFC), unit=Stripe(300))
-    data = release_to_bytes(release(plan))
+    data = parameters_to_bytes(release(plan))
     assert data.count(bytes([3, 77, 0xAC, 2])) == 1
-    assert release_from_bytes(data).plan == plan
-    assert release_from_bytes(release_to_bytes(release(small_plan(DIFFC)))).plan.unit == Pixel()
+    assert parameters_from_bytes(data).plan == plan
+    assert parameters_from_bytes(parameters_to_bytes(release(small_plan(DIFFC)))).plan.unit == Pixel()
     monkeypatch.delitem(units.UNITS, Stripe.number)
     with refused("unit", "77"):
-        release_from_bytes(data)
+        parameters_from_bytes(data)
 
 
 def test_codes_channels_and_steps_have_their_numbers() -> None:
@@ -328,19 +328,19 @@ def test_columns_of_floats_drop_common_trailing_zeros(values: list[float]) -> No
 
 def test_numbers_of_few_digits_are_short() -> None:
     short, long = release(sensing_plan()), float(np.float32(0.1))
-    last, lengths = short.plan.steps[-1], [len(release_to_bytes(short))]
+    last, lengths = short.plan.steps[-1], [len(parameters_to_bytes(short))]
     for change in ({"clip": long}, {"clip": long, "snr_gain": long}, {"clip": long, "snr_gain": long, "tilt": long}):
         changed: Any = dataclasses.replace(last, **change)
         other = dataclasses.replace(short, plan=Plan(short.plan.coding, (*short.plan.steps[:-1], changed)))
-        assert release_from_bytes(release_to_bytes(other)) == other
-        lengths.append(len(release_to_bytes(other)))
+        assert parameters_from_bytes(parameters_to_bytes(other)) == other
+        lengths.append(len(parameters_to_bytes(other)))
     assert lengths == sorted(set(lengths))
 
 
 def test_a_header_of_many_steps_is_short() -> None:
     """A plan of 32 steps of one tilt takes about as many bits as a picture of 40×40 pixels at 1 bit per pixel."""
     plan = sensing_plan(groups=32, steps=32)
-    assert len(release_to_bytes(release(plan, table=TABLE))) < 200
+    assert len(parameters_to_bytes(release(plan, table=TABLE))) < 200
 
 
 # What tampering does.
@@ -349,10 +349,10 @@ def test_a_header_of_many_steps_is_short() -> None:
 def tampered(made: Archive, **change: float) -> bytes:
     """Return the file with changed numbers in all steps, a right checksum, and the old certificate."""
     old = header_of(made)
-    steps: Any = tuple(dataclasses.replace(step, **change) for step in old.release.plan.steps)
-    plan = dataclasses.replace(old.release.plan, steps=steps)
-    front = Header(dataclasses.replace(old.release, plan=plan), old.runs, old.claim).to_bytes()
-    return sealed(front + made.to_bytes()[len(old.to_bytes()) :])
+    steps: Any = tuple(dataclasses.replace(step, **change) for step in old.parameters.plan.steps)
+    plan = dataclasses.replace(old.parameters.plan, steps=steps)
+    front = Header(dataclasses.replace(old.parameters, plan=plan), old.runs, old.claim).to_bytes()
+    return with_checksum(front + made.to_bytes()[len(old.to_bytes()) :])
 
 
 @pytest.mark.parametrize("code", [Pairs(), Flat(), StepLimited()], ids=lambda code: code.name)
@@ -389,4 +389,4 @@ def test_an_edited_claim_is_refused() -> None:
     assert made.to_bytes().count(old) == 1
     for better in ((0.5, made.certificate.rho), (made.certificate.epsilon, 0.1)):
         with refused("file", "certificate"):
-            Archive.from_bytes(sealed(made.to_bytes().replace(old, struct.pack("<2d", *better))))
+            Archive.from_bytes(with_checksum(made.to_bytes().replace(old, struct.pack("<2d", *better))))

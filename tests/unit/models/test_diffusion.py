@@ -23,7 +23,7 @@ from scipy import optimize, special, stats  # type: ignore[import-untyped,unused
 
 from dipp.core import randomness
 from dipp.errors import DippError
-from dipp.models import diffusion
+from dipp.models import betas, diffusion, samplers
 from dipp.models.diffusion import NoiseSchedule
 
 Floats = NDArray[np.float64]
@@ -205,8 +205,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "too many timesteps": ({**LINEAR, "num_train_timesteps": (1 << 16) + 1}, "num_train_timesteps"),
     "no schedule": ({"num_train_timesteps": 10}, "beta_schedule"),
     "sigmoid": ({**LINEAR, "beta_schedule": "sigmoid"}, "beta_schedule"),
-    "no betas": ({"num_train_timesteps": 10, "beta_schedule": "linear"}, "beta_start, beta_end"),
-    "negative beta": ({**LINEAR, "beta_start": -0.1}, "beta_start, beta_end"),
+    "no betas": ({"num_train_timesteps": 10, "beta_schedule": "linear"}, "beta_start and beta_end"),
+    "negative beta": ({**LINEAR, "beta_start": -0.1}, "beta_start and beta_end"),
     "beta of one": ({"trained_betas": [0.1, 1.0]}, "scheduler config"),
     "betas that are a number": ({"trained_betas": 5}, "trained_betas"),
     "betas that are words": ({"trained_betas": ["a", "b"]}, "trained_betas"),
@@ -224,7 +224,7 @@ def test_bad_config_is_refused_in_one_line(case: str) -> None:
         NoiseSchedule.from_config(config)
 
 
-@pytest.mark.parametrize("kind", diffusion.BETA_SCHEDULES)
+@pytest.mark.parametrize("kind", betas.BETA_SCHEDULES)
 def test_a_config_of_endless_timesteps_takes_no_memory(kind: str) -> None:
     """A config of 10⁹ timesteps, which would take 7 GB, is refused before memory is allocated."""
     tracemalloc.start()
@@ -307,7 +307,7 @@ def test_ancestral_sampling_reproduces_a_gaussian_law(name: str, share: float) -
         asked.append(s)
         return rng.normal(size=count)
 
-    x = diffusion.ancestral(denoise, schedule, x_t, t, noise)
+    x = samplers.ancestral(denoise, schedule, x_t, t, noise)
     assert called == list(range(t, -1, -1))
     assert asked == list(range(t - 1, -1, -1))
     assert abs(x.mean() - MEAN) < DEVIATION * Z_1E_7 / math.sqrt(count)
@@ -331,7 +331,7 @@ def test_fast_sampling_follows_the_exact_flow_of_a_gaussian_law(name: str, share
 
     quantile = np.linspace(-3, 3, 13)
     spread = math.hypot(schedule.gamma(t) * DEVIATION, schedule.sigma(t))
-    x = diffusion.fast(denoise, schedule, schedule.gamma(t) * MEAN + spread * quantile, t, 20)
+    x = samplers.fast(denoise, schedule, schedule.gamma(t) * MEAN + spread * quantile, t, 20)
     assert len(called) <= 20
     assert np.abs((x - MEAN) / DEVIATION - quantile).max() < 0.05
 
@@ -361,7 +361,7 @@ def mixture_flow_error(calls: int, first_order: bool = False) -> float:
             x = schedule.noised(x_hat, eta, after)
         x = denoise(x, 0)
     else:
-        x = diffusion.fast(denoise, schedule, x_t, t, calls)
+        x = samplers.fast(denoise, schedule, x_t, t, calls)
     return float(np.abs(cdf(x, 0) - cdf(x_t, t)).max())
 
 
@@ -376,6 +376,6 @@ def test_fast_sampling_is_of_second_order_on_a_law_that_is_not_gaussian() -> Non
 def test_samplers_run_on_tensors_and_end_at_once_at_timestep_zero(linear: NoiseSchedule) -> None:
     x_t = torch.full((2, 3), 0.3)
     half: Callable[[torch.Tensor, int], torch.Tensor] = lambda x, t: x / 2  # noqa: E731, ARG005
-    assert torch.equal(diffusion.fast(half, linear, x_t, 0, 20), x_t / 2)
-    assert torch.equal(diffusion.ancestral(half, linear, x_t, 0, torch.zeros), x_t / 2)
-    assert diffusion.fast(half, linear, x_t, 50, 20).dtype == torch.float32
+    assert torch.equal(samplers.fast(half, linear, x_t, 0, 20), x_t / 2)
+    assert torch.equal(samplers.ancestral(half, linear, x_t, 0, torch.zeros), x_t / 2)
+    assert samplers.fast(half, linear, x_t, 50, 20).dtype == torch.float32

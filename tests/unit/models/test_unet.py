@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 
 from dipp import models
 from dipp.errors import DippError
-from dipp.models import diffusion, embedded, hub, unet
+from dipp.models import diffusion, embedded, hub, samplers, unet
 from dipp.models.unet import UNetDenoiser
 from experiments.cifar10.compiled import compiled
 
@@ -189,8 +189,8 @@ def test_both_samplers_take_a_denoiser(tiny: UNetDenoiser) -> None:
     x_t = noisy(2)
     noise = iter(noisy(30)[:, None].expand(-1, 2, -1, -1, -1))
     for x in (
-        diffusion.fast(tiny.x0, tiny.schedule, x_t, 400, 20),
-        diffusion.ancestral(tiny.x0, tiny.schedule, x_t, 20, lambda _: next(noise)),
+        samplers.fast(tiny.x0, tiny.schedule, x_t, 400, 20),
+        samplers.ancestral(tiny.x0, tiny.schedule, x_t, 20, lambda _: next(noise)),
     ):
         assert x.shape == x_t.shape
         assert x.abs().max() <= 1

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from dipp.core.units import Pixel
 from dipp.errors import DippError
-from dipp.odometer import Charge, LimitError, Meter, Odometer, Spent, database, place
+from dipp.odometer import Charge, LimitError, Meter, Odometer, TotalCost, database, place
 from dipp.privacy import conversions
 
 PICTURE, OTHER = bytes(32), bytes(31) + b"\x01"
@@ -257,7 +257,7 @@ def test_a_release_is_charged_once(counted: Odometer) -> None:
     for _ in range(3):
         counted.charge("a", "test", charges())
     assert len(asked) == 1
-    assert counted.spent(PICTURE) == Spent(PICTURE, 1, 1.0, 0.1)
+    assert counted.spent(PICTURE) == TotalCost(PICTURE, 1, 1.0, 0.1)
 
 
 def test_a_release_that_fails_while_it_is_charged_charges_nothing(counted: Odometer) -> None:
@@ -432,7 +432,7 @@ def test_processes_that_charge_at_once_stay_within_the_limit(tmp_path: Path) -> 
         assert process.stdout.readline() == "open\n"
     said = sorted(process.communicate("\n")[0] for process in running)
     assert said == ["charged\n"] * 3 + ["refused\n"] * 5
-    assert Odometer.open(tmp_path / "new").spent(PICTURE) == Spent(PICTURE, 3, 3.0, 0.30000000000000004)
+    assert Odometer.open(tmp_path / "new").spent(PICTURE) == TotalCost(PICTURE, 3, 3.0, 0.30000000000000004)
 
 
 def test_processes_that_share_a_release_charge_it_once(tmp_path: Path) -> None:

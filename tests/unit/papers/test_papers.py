@@ -27,11 +27,11 @@ from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices
 from dipp.data.engines import Local
+from dipp.data.folder import PAPERS
 from dipp.data.privatize import privatize
-from dipp.data.store import PAPERS
 from dipp.errors import NoCertificateError
 from dipp.papers import guarantee, registry, writing
-from dipp.papers.guarantee import FILL_IN, Released, Words
+from dipp.papers.guarantee import FILL_IN, ReleaseDescription, Words
 from dipp.planning.presets import DIFFC
 from dipp.privacy import advice
 from dipp.privacy.printing import upper
@@ -78,10 +78,10 @@ def problems(entry: Any) -> list[str]:
 def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -> None:
     """Entries of files and of datasets keep the schema and the other rules of the registry."""
     for release in (dataset, made):
-        text = registry.text(Released.read(release, words))
+        text = registry.text(ReleaseDescription.read(release, words))
         entry = yaml.safe_load(text)
         assert problems(entry) == []
-        assert entry == registry.entry(Released.read(release, words))
+        assert entry == registry.entry(ReleaseDescription.read(release, words))
         basic = entry["deployment"]["basic"]
         slug = [basic["name"], "-".join(basic["data_curators"]), basic["publication_date"].split("-")[0]]
         expected = "_".join(re.sub(r"\W+", "_", part.lower()) for part in slug).replace("_", "-")
@@ -92,7 +92,7 @@ def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -
 
 
 def test_the_schema_refuses_a_wrong_entry(dataset: Path) -> None:
-    entry = registry.entry(Released.read(dataset, WORDS))
+    entry = registry.entry(ReleaseDescription.read(dataset, WORDS))
     entry["deployment"]["surprise"] = 1
     del entry["deployment"]["basic"]["intended_use"]
     entry["deployment"]["basic"]["publication_date"] = "16 November"
@@ -111,7 +111,7 @@ def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
             {path} if not isinstance(node, dict) else {one for k, v in node.items() for one in filled(v, f"{path}/{k}")}
         )
 
-    missing = leaves(SCHEMA) - filled(registry.entry(Released.read(dataset, WORDS)))
+    missing = leaves(SCHEMA) - filled(registry.entry(ReleaseDescription.read(dataset, WORDS)))
     assert missing == {
         "/deployment/basic/data_product_sector",
         "/deployment/deployment_model/data_source_type_details",
@@ -122,20 +122,20 @@ def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
 def test_an_entry_has_the_numbers_of_the_certificate(dataset: Path, made: Path) -> None:
     for release, claim in ((dataset, dipp.load(dataset).certificate), (made, dipp.open(made).certificate)):
         assert claim is not None
-        entry = registry.entry(Released.read(release, WORDS))["deployment"]["privacy_loss"]
+        entry = registry.entry(ReleaseDescription.read(release, WORDS))["deployment"]["privacy_loss"]
         assert entry["privacy_parameters"] == {"epsilon": claim.epsilon, "rho": claim.rho}
         assert entry["privacy_unit"] == claim.unit.words
         assert f"ε = {upper(claim.epsilon)} (pure), ρ = {upper(claim.rho)}" in entry["privacy_parameters_details"]
     at = dipp.open(made).certificate.epsilon_at_delta
     assert at is not None
-    assert f"(ε, δ) = ({upper(at)}, 1e-06)" in Released.read(made, WORDS).parameters
+    assert f"(ε, δ) = ({upper(at)}, 1e-06)" in ReleaseDescription.read(made, WORDS).parameters
 
 
 def test_a_release_without_certificate_is_not_registered(tmp_path: Path) -> None:
     """It has a card, which says that it is not private, and metadata."""
     build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
     with refused("registry", kind=NoCertificateError):
-        registry.entry(Released.read(tmp_path / "d.dipp", WORDS))
+        registry.entry(ReleaseDescription.read(tmp_path / "d.dipp", WORDS))
     written = writing.write(tmp_path / "d.dipp", WORDS)
     assert [path.name for path in written] == [*PAPERS[:2]]
     text = written[0].read_text()
@@ -275,7 +275,7 @@ def test_the_card_of_a_file_has_its_name(made: Path) -> None:
 
 def test_the_card_of_a_sensing_release_names_its_mechanism(tmp_path: Path) -> None:
     made_of(release_of(sensing_plan()), [(4, 5, 3)]).save(tmp_path / "s.dipp")
-    assert "randomised response" in Released.read(tmp_path / "s.dipp", WORDS).mechanism
+    assert "randomised response" in ReleaseDescription.read(tmp_path / "s.dipp", WORDS).mechanism
 
 
 # The commands.

@@ -406,7 +406,7 @@ def test_limits_out_of_reach_are_refused() -> None:
     for bpp in (0.0, -1.0, math.nan):
         with refused("bpp"):
             planner(PAPER).choose(Budget.pure(1.0), bpp=bpp)
-    with refused("final_timestep, bpp"):
+    with refused("final_timestep and bpp"):
         planner(PAPER).choose(Budget.pure(1.0), bpp=1.0, final_timestep=500)
 
 

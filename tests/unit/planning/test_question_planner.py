@@ -108,7 +108,7 @@ def test_plans_keep_a_rate(books: Books) -> None:
         ({"hide": "64"}, ("hide", "WIDTHxHEIGHT")),
         ({"hide": (0, 5)}, ("window", "0×5")),
         ({"hide": (1 << 32, 1)}, ("window", "4294967295")),
-        ({"hide": (8, 8), "unit": 8}, ("unit, hide",)),
+        ({"hide": (8, 8), "unit": 8}, ("unit and hide",)),
         ({"unit": 8, "preset": "paper"}, ("unit", "paper")),
         ({"hide": (8, 8), "preset": "swift"}, ("hide", "swift")),
         ({"unit": "picture", "preset": "diffc"}, ("unit", "diffc")),
@@ -147,15 +147,15 @@ def test_a_plan_of_the_table_is_verified_and_another_is_refused(options: dict[st
     from dipp.errors import InconsistentError
 
     codec = Codec.from_pretrained(epsilon=8.0, device="cpu", **options)  # type: ignore[arg-type]
-    release = codec.release(bytes(16))
-    verification.verify(release, embedded.FOLDER)
-    first: Question = release.plan.steps[0]
+    parameters = codec.parameters(bytes(16))
+    verification.verify(parameters, embedded.FOLDER)
+    first: Question = parameters.plan.steps[0]
     for changed in (replace(first, heavy=first.heavy - 1), replace(first, snr_gain=first.snr_gain * 2)):
-        plan = replace(release.plan, steps=(changed, *release.plan.steps[1:]))
+        plan = replace(parameters.plan, steps=(changed, *parameters.plan.steps[1:]))
         if changed.heavy != first.heavy and len(plan.steps) == 1:
             continue  # a plan of one question at a smaller budget is a plan
         with pytest.raises(InconsistentError):
-            verification.verify(replace(release, plan=plan), embedded.FOLDER)
+            verification.verify(replace(parameters, plan=plan), embedded.FOLDER)
 
 
 @pytest.mark.parametrize("unit", [Cells(16), Picture()])

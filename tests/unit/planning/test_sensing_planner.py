@@ -23,17 +23,18 @@ from hypothesis import strategies as st
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import Decoding
 from dipp.codes import Flat, Pairs, StepLimited
-from dipp.core.code import Tilted
+from dipp.core.code import TiltedCode
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.steps import SensingStep
 from dipp.errors import DippError, InconsistentError
-from dipp.format.release import Release
+from dipp.format.parameters import PublicParameters
 from dipp.planning import verification
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import NAMES, Residuals
-from dipp.planning.sensing import CLIPS, LEAST_GAIN, RATE_SLACK, SENSING_CODES, WORTH_SAYING, SensingPlanner
+from dipp.planning.sensing import CLIPS, LEAST_GAIN, RATE_SLACK, WORTH_SAYING, SensingPlanner
+from dipp.planning.sensing_choices import SENSING_CODES
 from dipp.planning.table import ErrorTable
 from dipp.planning.tilts import divergence, largest_tilt
 from dipp.planning.verification import check_gains, check_indices
@@ -134,13 +135,13 @@ def test_each_code_is_the_best_for_some_budget_and_rate() -> None:
 
 
 @pytest.mark.parametrize("code", SENSING_CODES, ids=lambda code: code.name)
-def test_a_planner_of_one_code_takes_no_other(code: Tilted) -> None:
+def test_a_planner_of_one_code_takes_no_other(code: TiltedCode) -> None:
     every = dataclasses.replace(planner(), codes=(code,)).frontier(Budget.pure(1.0))
     assert {point.plan.code for point in every} == {code}
 
 
 @pytest.mark.parametrize("codes", [(), (Flat(Fraction(2)),)])
-def test_a_planner_without_codes_or_of_unknown_ones_is_refused(codes: tuple[Tilted, ...]) -> None:
+def test_a_planner_without_codes_or_of_unknown_ones_is_refused(codes: tuple[TiltedCode, ...]) -> None:
     with refused("codes", "pairs"):
         dataclasses.replace(planner(), codes=codes)
 
@@ -217,7 +218,7 @@ def test_limits_that_no_plan_keeps_are_refused_in_one_line() -> None:
     for timestep in (5000, 5.5):
         with refused("final_timestep", "a whole number from 0 to 999"):
             plans.choose(budget, final_timestep=timestep)  # type: ignore[arg-type]
-    with refused("final_timestep, bpp"):
+    with refused("final_timestep and bpp"):
         plans.choose(budget, final_timestep=9, bpp=1.0)
     with refused("budget", remedy="give epsilon"):
         plans.choose(None)
@@ -263,7 +264,9 @@ def test_a_limit_that_an_error_suggests_is_enough() -> None:
     ],
     ids=str,
 )
-def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(code: Tilted, touches: int, budget: Budget) -> None:
+def test_the_largest_tilt_is_within_the_budget_and_nearly_uses_it(
+    code: TiltedCode, touches: int, budget: Budget
+) -> None:
     tilt = largest_tilt(code, touches, budget)
     certificate = Certificate.of(sensing_plan(code, groups=2, steps=2 * touches, tilt=tilt), of_pixels(1024))
     assert 0.98 * budget.limit <= budget.measure(certificate) <= budget.limit
@@ -279,7 +282,7 @@ def test_large_tilts_have_room_for_the_rounding_of_their_thresholds() -> None:
 
 
 @pytest.mark.parametrize(("code", "most"), [(Pairs(), 19.0), (Flat(), 8.0), (StepLimited(), 8.0)])
-def test_tilts_have_a_largest_value(code: Tilted, most: float) -> None:
+def test_tilts_have_a_largest_value(code: TiltedCode, most: float) -> None:
     assert largest_tilt(code, 1, Budget.pure(1e4)) == pytest.approx(most, rel=1e-6)
     assert largest_tilt(code, 1, Budget.zcdp(1e6)) == pytest.approx(most, rel=1e-6)
     assert largest_tilt(code, 1, Budget.pure(1e-20)) < 1e-12
@@ -447,7 +450,7 @@ def test_gains_of_plans_follow_from_their_tilts(epsilon: float, bpp: float) -> N
         check_gains(release(point.plan), table)
 
 
-def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[Release, list[tuple[Geometry, np.ndarray[Any, Any]]]]:
+def flat_indices(shares: np.ndarray[Any, Any]) -> tuple[PublicParameters, list[tuple[Geometry, np.ndarray[Any, Any]]]]:
     """Return a release by the flat code, and indices at these fractions of their numbers of candidates."""
     plan = sensing_plan(Flat())
     plan = dataclasses.replace(plan, steps=tuple(dataclasses.replace(step, index_bits=16) for step in plan.steps))

@@ -189,7 +189,7 @@ def test_missing_files_and_invalid_json_are_refused(tmp_path: Path) -> None:
         ErrorTable.load(tmp_path / "absent.json")
     for content in (b"{", b"[]", b"\xff\xfe", b"[" * 100_000):
         (tmp_path / "bad.json").write_bytes(content)
-        with refused("bad.json", remedy="anew"):
+        with refused("bad.json", remedy="dipp calibrate"):
             ErrorTable.load(tmp_path / "bad.json")
 
 

@@ -35,9 +35,10 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import WINDOWS, Certificate
-from dipp.privacy.ledger import Ledger, Recorder, Selection
+from dipp.privacy.ledger import Ledger, Selection
 from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.privacy.printing import upper
+from dipp.privacy.recorder import Recorder
 from experiments.comparisons.unclipped import SHARP
 
 SPARSE = Coding(Sign(6), Flat())
@@ -190,13 +191,13 @@ def test_the_metric_form_of_two_images(coding: Coding, count: int) -> None:
     assert composed.between(x, 255 - x) <= composed.for_units(64).epsilon
     wrong: list[Any] = [x.astype(np.int64), x[..., :2]]
     for bad in wrong:
-        with refused("first, second"):
+        with refused("first and second"):
             found.between(bad, bad)
-    with refused("first, second", "images"):
+    with refused("first and second", "images"):
         found.between(x, y[:4])
     no_arrays: list[Any] = [Image.fromarray(x), "x.png", None]
     for bad in no_arrays:
-        with refused("first, second", "arrays"):
+        with refused("first and second", "arrays"):
             found.between(bad, bad)
         with refused("compose", "certificates"):
             found.compose(bad)

@@ -22,7 +22,7 @@ from dipp.redaction import tracks
 from dipp.redaction.formats import FORMATS, Declarations, coco, column, load, own
 from dipp.redaction.formats.reading import File
 from dipp.redaction.outlines import Box, Margin, Pixels, Polygon
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -228,7 +228,7 @@ def test_yolo_names_come_from_a_file(tmp_path: Path) -> None:
     declared = found.of(Path("a.jpg"))
     assert declared is not None
     assert declared.regions[0].kind == "plate"
-    assert found.of(Path("b.png")) == Declared((), None, True, "b.txt")
+    assert found.of(Path("b.png")) == DeclaredRegions((), None, True, "b.txt")
     assert found.of(Path("c.png")) is None
 
 
@@ -374,7 +374,7 @@ def test_a_new_format_is_a_module_and_a_line(tmp_path: Path, monkeypatch: pytest
         @staticmethod
         def read(file: File) -> Declarations:
             left, top, right, bottom = (float(word) for word in (file.text or "").split()[1:])
-            return Declarations(everywhere=Declared((Region(Box(left, top, right, bottom)),)))
+            return Declarations(everywhere=DeclaredRegions((Region(Box(left, top, right, bottom)),)))
 
     path = write(tmp_path, "r.txt", "corners 1 2 3 4")
     with refused("r.txt"):
@@ -418,7 +418,7 @@ def test_packing_gives_back_every_edge_exactly(boxes: list[tuple[float, ...]], r
     """A width of rounded floats would move the right edge of some boxes, and with it a row of pixels."""
     outlines = [Box(x, y, x + width, y + height) for x, y, width, height in boxes if x + width > x and y + height > y]
     shapes = [*outlines, Polygon(((0.1, 0.2), (7.3, 0.7), (3.1, 9.9))), Pixels(np.eye(3, dtype=bool), 4, 5)]
-    declared = Declared(
+    declared = DeclaredRegions(
         tuple(Region(one, "face", str(n)) for n, one in enumerate(shapes)), (9, 8), relative, "f.json", True
     )
     found = own.unpacked(own.packed(declared))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from dipp.redaction.outlines import Box, Margin, Outline, Pixels, Polygon, mask_of_runs, runs
-from dipp.redaction.regions import Declared, PlacedRegions, Region, stored
+from dipp.redaction.regions import DeclaredRegions, PlacedRegions, Region, stored
 from dipp.redaction.tracks import filled
 
 NONE = Margin()
@@ -113,8 +113,8 @@ def test_invalid_margins_are_refused(text: str) -> None:
         Margin.parse(text)
 
 
-def declared(*outlines: Outline, size: tuple[int, int] | None = None) -> Declared:
-    return Declared(tuple(Region(outline) for outline in outlines), size, source="boxes.json")
+def declared(*outlines: Outline, size: tuple[int, int] | None = None) -> DeclaredRegions:
+    return DeclaredRegions(tuple(Region(outline) for outline in outlines), size, source="boxes.json")
 
 
 # Where boxes are meant.
@@ -165,7 +165,7 @@ def test_shares_in_the_place_of_pixels_are_refused(outline: Outline) -> None:
     """Read as pixels, shares would hide the first pixel and show everything else."""
     with refused("boxes.json", remedy="multiply"):
         declared(outline).placed((30, 20), 1, None)
-    Declared((Region(outline),), relative=True).placed((30, 20), 1, None)
+    DeclaredRegions((Region(outline),), relative=True).placed((30, 20), 1, None)
 
 
 def test_a_region_that_hides_nothing_is_refused() -> None:
@@ -202,8 +202,8 @@ def test_invalid_outlines_are_refused(make: object, why: str) -> None:
 # Tracks.
 
 
-def frame(*boxes: tuple[str, float]) -> Declared:
-    return Declared(tuple(Region(Box(left, 0, left + 10, 10), "face", who) for who, left in boxes))
+def frame(*boxes: tuple[str, float]) -> DeclaredRegions:
+    return DeclaredRegions(tuple(Region(Box(left, 0, left + 10, 10), "face", who) for who, left in boxes))
 
 
 def test_a_gap_in_a_track_is_refused_or_covered() -> None:

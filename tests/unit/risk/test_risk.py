@@ -60,7 +60,7 @@ def test_the_chance_of_right_guesses_is_a_binomial_tail() -> None:
 
 @pytest.mark.parametrize("wrong", [(-1.0, 4, 1), (math.nan, 4, 1), (1.0, 4, 5), (1.0, 4, 0)])
 def test_the_bound_refuses_impossible_numbers(wrong: tuple[float, int, int]) -> None:
-    with refused("epsilon, named"):
+    with refused("epsilon and named"):
         bounds.recognised(*wrong)
 
 

@@ -13,7 +13,7 @@ from dipp.models.config import CHANNELS, COLOURS, Config
 from dipp.training.bank import MORE, Bank, Cut, cut_all
 from dipp.training.chains import Chains
 from dipp.training.muon import orthogonal
-from dipp.training.objective import Shares, Stream, Weights, log_uniform
+from dipp.training.objective import BatchStream, RunningErrors, Shares, log_uniform
 
 CPU = torch.device("cpu")
 
@@ -80,7 +80,7 @@ def test_snrs_are_drawn_log_uniformly() -> None:
 
 def test_the_weights_of_the_loss_balance_every_snr() -> None:
     """With errors a thousand times as large at one SNR, after some steps both give a loss of 1."""
-    weights, snr = Weights(CPU), torch.tensor([0.01] * 32 + [100.0] * 32)
+    weights, snr = RunningErrors(CPU), torch.tensor([0.01] * 32 + [100.0] * 32)
     errors = torch.cat([torch.full((32,), 0.3), torch.full((32,), 3e-4)])
     for _ in range(200):
         loss = weights.loss(errors, snr)
@@ -92,7 +92,7 @@ def test_a_stream_counts_what_is_inside() -> None:
     torch.manual_seed(0)
     bank = Bank(np.random.default_rng(0).integers(0, 256, (8, 16, 16, 3), dtype=np.uint8), CPU)
     config = Config(channels=(8, 8, 8), down=(1, 1, 1), up=(1, 1), planes=tuple(CHANNELS))
-    stream, seen = Stream(bank, config, Shares(1, 4, 200, 6)), list[Tensor]()
+    stream, seen = BatchStream(bank, config, Shares(1, 4, 200, 6)), list[Tensor]()
 
     def predict(told: Tensor, snr: Tensor, inside: Tensor) -> Tensor:
         assert (told.shape, snr.shape, inside.shape) == ((210, 14, 16, 16), (210,), (210, 1, 16, 16))

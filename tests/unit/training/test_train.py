@@ -28,7 +28,7 @@ from dipp.models.config import CHANNELS, Config
 from dipp.models.network import Network
 from dipp.training import calibrate, sensing
 from dipp.training import run as training
-from dipp.training.run import CHECKPOINT, Run
+from dipp.training.run import CHECKPOINT, TrainingRun
 from dipp.training.settings import MAX_SEED, Settings
 
 NETWORK = asdict(SMALL)
@@ -54,8 +54,8 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def run(data: Path, output: Path, settings: Settings = SETTINGS, **options: Any) -> Run:
-    return Run(data, output, settings, size=SIDE, **({"network": NETWORK} | options))
+def run(data: Path, output: Path, settings: Settings = SETTINGS, **options: Any) -> TrainingRun:
+    return TrainingRun(data, output, settings, size=SIDE, **({"network": NETWORK} | options))
 
 
 def quiet(_: object) -> None:
@@ -131,7 +131,7 @@ from dipp.cli import main
 from dipp.training import run
 
 run.CHECKPOINT_SECONDS = 0.0
-save = run.Run._save
+save = run.TrainingRun._save
 
 
 def save_and_tell(self):
@@ -139,7 +139,7 @@ def save_and_tell(self):
     print("saved", flush=True)
 
 
-run.Run._save = save_and_tell
+run.TrainingRun._save = save_and_tell
 main()
 """
 
@@ -250,9 +250,9 @@ def test_a_wrong_folder_fails_at_the_start(data: Path, tmp_path: Path) -> None:
 
 def test_pictures_that_are_too_small_fail_at_the_start(data: Path, tmp_path: Path) -> None:
     with refused("data", remedy="--size"):
-        Run(data, tmp_path / "out", SETTINGS, size=64, network=NETWORK)
+        TrainingRun(data, tmp_path / "out", SETTINGS, size=64, network=NETWORK)
     with refused("size", "pictures"):
-        Run(data, tmp_path / "out", SETTINGS, size=4, network=NETWORK)
+        TrainingRun(data, tmp_path / "out", SETTINGS, size=4, network=NETWORK)
     assert not (tmp_path / "out").exists()
 
 
@@ -261,7 +261,7 @@ def test_small_grey_pictures_train_and_calibrate(tmp_path: Path) -> None:
     path, config = tmp_path / "grey.npz", Config(channels=(8,) * 5, down=(1,) * 5, up=(1,) * 4, embedding=16)
     images = np.random.default_rng(0).integers(0, 256, (8, 12, 14, 1), dtype=np.uint8)
     np.savez(path, images=images)
-    made = Run(path, tmp_path / "out", SETTINGS, network=asdict(config))
+    made = TrainingRun(path, tmp_path / "out", SETTINGS, network=asdict(config))
     assert made.tiles.training[0].shape[1:] == (12, 12, 3)
     assert config.stride > 12
     made.train(quiet)
@@ -312,7 +312,7 @@ def test_a_run_starts_from_another_denoiser(data: Path, tmp_path: Path) -> None:
     second = run(data, tmp_path / "second", start=tmp_path / "first", network=None)
     for one, other in zip(first.average, second.average, strict=True):
         assert torch.equal(one.half().float(), other)
-    with refused("network, start"):
+    with refused("network and start"):
         run(data, tmp_path / "third", start=tmp_path / "first")
 
 

@@ -21,7 +21,7 @@ from dipp.core.steps import BLOCK
 from dipp.core.units import Cells
 from dipp.models.books import Books
 from dipp.planning.questions import CODING, Recipe, candidates_of, step_of
-from dipp.training.worded import EPSILON, SNRS, Worded
+from dipp.training.worded import EPSILON, SNRS, WordCohorts
 
 SIDE = 64
 
@@ -51,7 +51,7 @@ def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures:
     truth = torch.from_numpy(questions.coarse(pixels, geometry, Cells(BLOCK), step)).reshape(4, SIDE, SIDE, 3)
     wanted = (torch.from_numpy(state) - truth.permute(0, 3, 1, 2)).square().mean().item()
     torch.manual_seed(0)
-    worded = Worded(books, 1, pictures)
+    worded = WordCohorts(books, 1, pictures)
     worded._epsilon = lambda: torch.tensor([epsilon])  # type: ignore[method-assign]
     found = (worded._first(pictures) - pictures).square().mean().item()
     assert found == pytest.approx(wanted, rel=0.15)
@@ -60,7 +60,7 @@ def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures:
 def test_more_questions_tell_more_and_the_snr_says_so(books: Books, pictures: torch.Tensor) -> None:
     """Cohorts are asked again, and each block is predicted from what is known so far."""
     torch.manual_seed(1)
-    worded, better, labels = Worded(books, 2, pictures), [], []
+    worded, better, labels = WordCohorts(books, 2, pictures), [], []
     for _ in range(30):
         ended = worded.left <= 0
         before = errors(worded)
@@ -78,12 +78,12 @@ def test_more_questions_tell_more_and_the_snr_says_so(books: Books, pictures: to
     assert all(SNRS[0] <= snr <= SNRS[1] for snr in worded.snr.tolist())
 
 
-def errors(worded: Worded) -> torch.Tensor:
+def errors(worded: WordCohorts) -> torch.Tensor:
     return (worded.estimate - worded.x0).square().mean((1, 2, 3)).view(worded.cohorts, -1).mean(1)
 
 
 def test_training_uses_as_many_words_as_plans(books: Books, pictures: torch.Tensor) -> None:
-    worded = Worded(books, 1, pictures)
+    worded = WordCohorts(books, 1, pictures)
     for epsilon in np.geomspace(*EPSILON, 20):
         book = min(worded.bits) + int(worded.bits_of[int(4 * epsilon)])
         assert abs(book - candidates_of(float(epsilon)).bits) <= 1
@@ -92,7 +92,7 @@ def test_training_uses_as_many_words_as_plans(books: Books, pictures: torch.Tens
 
 
 def test_blocks_of_training_are_those_of_questions(books: Books, pictures: torch.Tensor) -> None:
-    worded = Worded(books, 2, pictures)
+    worded = WordCohorts(books, 2, pictures)
     blocks = worded._blocks(pictures)
     assert blocks.shape == (2, 2 * (SIDE // BLOCK) ** 2, BLOCK**2 * 3)
     assert torch.equal(worded._pictures(blocks, pictures), pictures)
@@ -101,11 +101,11 @@ def test_blocks_of_training_are_those_of_questions(books: Books, pictures: torch
 
 
 def test_words_need_whole_blocks(books: Books) -> None:
-    assert Worded.fits(books, SIDE)
-    assert not Worded.fits(books, SIDE + 1)
-    assert not Worded.fits(None, SIDE)
+    assert WordCohorts.fits(books, SIDE)
+    assert not WordCohorts.fits(books, SIDE + 1)
+    assert not WordCohorts.fits(None, SIDE)
     few = {key: book for key, book in books.books.items() if key[0] != "again"}
-    assert not Worded.fits(Books(few, [], ""), SIDE)
+    assert not WordCohorts.fits(Books(few, [], ""), SIDE)
 
 
 def test_a_recipe_of_one_question_tells_the_odds_of_its_law() -> None:

@@ -49,11 +49,7 @@ def load(path: Path) -> Declarations:
         DippError: A file is malformed or has no known format, or two files declare regions for one picture.
     """
     if not path.exists():
-        raise DippError(
-            "regions",
-            f"must name a file or folder that exists, got {path}",
-            "name a file, or a folder of files, with regions",
-        )
+        raise DippError("regions", f"must name a file, or a folder of files, that exists, got {path}")
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
         declarations = Declarations()

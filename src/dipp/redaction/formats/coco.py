@@ -24,7 +24,7 @@ from dipp.redaction.formats.reading import (
     whole,
 )
 from dipp.redaction.outlines import Outline, Pixels, mask_of_runs
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 
 def recognises(file: File) -> bool:
@@ -35,26 +35,26 @@ def recognises(file: File) -> bool:
 def read(file: File) -> Declarations:
     """Return the regions of all images in a COCO file; raise if the file is malformed."""
     images, annotations = _table(file, "images"), _table(file, "annotations")
-    for one in (*images, *annotations):
+    for entry in (*images, *annotations):
         for name in ("id", "image_id", "category_id"):
-            if not isinstance(one.get(name), int | str | None):
-                file.fail(f"must have a number as {name}, got {one[name]!s:.40}")
-    kinds = {str(one.get("id")): str(one.get("name")) for one in _table(file, "categories", needed=False)}
+            if not isinstance(entry.get(name), int | str | None):
+                file.fail(f"must have a number as {name}, got {entry[name]!s:.40}")
+    kinds = {str(entry.get("id")): str(entry.get("name")) for entry in _table(file, "categories", needed=False)}
     regions: dict[Any, list[Region]] = {image.get("id"): [] for image in images}
     if len(regions) != len(images):
         file.fail("has two images with one id", "give each image an id of its own")
-    for number, one in enumerate(annotations):
-        if one.get("image_id") not in regions:
-            file.fail(f"has an annotation for image {one.get('image_id')!s:.40}, which it does not list")
-        kind = kinds.get(str(one.get("category_id")), str(one.get("category_id", "region")))
-        regions[one["image_id"]] += in_parts(file, one, kind, f"annotation {number}")
-    own: dict[Any, list[dict[str, Any]]] = {key: [] for key in regions}
-    for one in annotations:
-        own[one["image_id"]].append(one)
+    for number, entry in enumerate(annotations):
+        if entry.get("image_id") not in regions:
+            file.fail(f"has an annotation for image {entry.get('image_id')!s:.40}, which it does not list")
+        kind = kinds.get(str(entry.get("category_id")), str(entry.get("category_id", "region")))
+        regions[entry["image_id"]] += in_parts(file, entry, kind, f"annotation {number}")
+    by_picture: dict[Any, list[dict[str, Any]]] = {key: [] for key in regions}
+    for entry in annotations:
+        by_picture[entry["image_id"]].append(entry)
     pictures = (
         (
             str(image.get("file_name") or ""),
-            sized(file, regions[key], (image.get("width"), image.get("height")), own[key]),
+            sized(file, regions[key], (image.get("width"), image.get("height")), by_picture[key]),
         )
         for key, image in zip(regions, images, strict=True)
     )
@@ -63,7 +63,7 @@ def read(file: File) -> Declarations:
 
 def sized(
     file: File, regions: Iterable[Region], size: tuple[Any, Any] | None, annotations: Iterable[dict[str, Any]]
-) -> Declared:
+) -> DeclaredRegions:
     """Return the regions of a picture with its size. Run lengths cover the whole picture, so they state its size too.
 
     Args:
@@ -72,33 +72,33 @@ def sized(
         size: Width and height that the file states; None if it states none.
         annotations: The annotations of the picture, as JSON.
     """
-    found = declared(file, regions, size)
-    shapes = [one["segmentation"]["size"] for one in annotations if isinstance(one.get("segmentation"), dict)]
+    sized_regions = declared(file, regions, size)
+    shapes = [entry["segmentation"]["size"] for entry in annotations if isinstance(entry.get("segmentation"), dict)]
     for height, width in shapes:
-        if found.size is None:
-            found = replace(found, size=(whole(file, width), whole(file, height)))
-        elif found.size != (width, height):
-            other = f"{found.size[0]}×{found.size[1]}"
+        if sized_regions.size is None:
+            sized_regions = replace(sized_regions, size=(whole(file, width), whole(file, height)))
+        elif sized_regions.size != (width, height):
+            other = f"{sized_regions.size[0]}×{sized_regions.size[1]}"
             file.fail(f"has run lengths for {width}×{height} pixels, and others, or the picture, for {other}")
-    return found
+    return sized_regions
 
 
 def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]]:
     """Return a list of objects of the file by its name; empty if it is missing and not needed."""
-    found = file.json.get(name)
-    if found is None and not needed:
+    rows = file.json.get(name)
+    if rows is None and not needed:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         file.fail(f"must have a list of objects as {name}")
-    return found
+    return rows
 
 
 def in_parts(file: File, annotation: dict[str, Any], kind: str, name: str) -> list[Region]:
     """Return the regions of an annotation; several parts share one id, by default `name`."""
-    found = list(_outlines(file, annotation))
+    outlines = list(_outlines(file, annotation))
     who = text(annotation.get("track_id", annotation.get("instance_id")))
-    who = name if who is None and len(found) > 1 else who
-    return [Region(outline, kind, who) for outline in found]
+    who = name if who is None and len(outlines) > 1 else who
+    return [Region(outline, kind, who) for outline in outlines]
 
 
 def _outlines(file: File, annotation: dict[str, Any]) -> Iterator[Outline]:
@@ -123,7 +123,7 @@ def _mask(file: File, shape: dict[str, Any]) -> Pixels:
     height, width = (whole(file, side) for side in numbers(file, shape.get("size"), 2))
     counts = shape.get("counts")
     try:
-        lengths = uncompressed(counts) if isinstance(counts, str) else [int(one) for one in numbers(file, counts)]
+        lengths = uncompressed(counts) if isinstance(counts, str) else [int(length) for length in numbers(file, counts)]
         return Pixels(mask_of_runs(lengths, height, width, columns=True))
     except DippError as error:
         raise error.about(file.name) from None

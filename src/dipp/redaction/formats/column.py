@@ -23,7 +23,7 @@ from typing import Any
 
 from dipp.redaction.formats import coco, masks, own
 from dipp.redaction.formats.reading import File, box, numbers
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 PREFIX = "column:"
 """Beginning of the text that users give in place of a file of regions: `column:NAME`."""
@@ -33,7 +33,7 @@ OWN = {"box", "edges", "polygon", "mask"}
 """Keys by which an object of dipp's own JSON is recognised."""
 
 
-def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str]) -> Declared | None:
+def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str]) -> DeclaredRegions | None:
     """Return the regions that a cell declares for its picture; None if the cell is empty.
 
     Args:
@@ -50,8 +50,8 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
     file = File(Path(name), b"")
     content = cell.get("bytes") if isinstance(cell, dict) else cell
     if isinstance(content, bytes):
-        (found,) = masks.read(File(Path(name), content)).stems.values()
-        return found
+        (declared,) = masks.read(File(Path(name), content)).stems.values()
+        return declared
     if isinstance(cell, str):
         try:
             cell = json.loads(cell)
@@ -73,7 +73,7 @@ def _entries(file: File, cell: Any) -> list[Any]:
         lists = {name: values for name, values in cell.items() if isinstance(values, list)}
         if any(len(values) != count for values in lists.values()):
             file.fail("holds lists of objects that differ in length")
-        return [{name: values[place] for name, values in lists.items()} for place in range(count)]
+        return [{name: values[row] for name, values in lists.items()} for row in range(count)]
     if not isinstance(cell, list):
         file.fail("must hold boxes, objects with a bbox, regions of dipp's own JSON, or a PNG mask")
     return cell

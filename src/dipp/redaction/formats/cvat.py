@@ -59,10 +59,10 @@ def read(file: File) -> Declarations:
 
 def _frame(file: File, shape: Element) -> int:
     """Return the number of the frame to which a shape belongs, from 0."""
-    found = number(file, shape.get("frame"))
-    if found < 0 or found != int(found):
-        file.fail(f"must number frames by whole numbers from 0, got {found:g}")
-    return int(found)
+    frame = number(file, shape.get("frame"))
+    if frame < 0 or frame != int(frame):
+        file.fail(f"must number frames by whole numbers from 0, got {frame:g}")
+    return int(frame)
 
 
 def _regions(file: File, image: Element) -> list[Region]:

@@ -28,8 +28,8 @@ def recognises(file: File) -> bool:
 def read(file: File) -> Declarations:
     """Return the boxes of a recipe, which apply to every picture; raise if the recipe has conditions."""
     recipe = file.text or ""
-    if found := CONDITIONS.search(recipe):
-        file.fail(f"has conditions ({found[1]} …), which are not evaluated", "keep the lines of coordinates that apply")
+    if match := CONDITIONS.search(recipe):
+        file.fail(f"has conditions ({match[1]} …), which are not evaluated", "keep the lines of coordinates that apply")
     whole_picture = False
     regions = []
     for kind, words in BOXES.findall(recipe):

@@ -9,7 +9,7 @@ import numpy as np
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations, File
 from dipp.redaction.outlines import Mask, Pixels
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MODES = ("1", "L", "P", "I;16", "I")
@@ -28,7 +28,7 @@ def read(file: File) -> Declarations:
         raise error.about(file.name) from None
     height, width = inside.shape
     regions = (Region(Pixels(inside)),) if inside.any() else ()
-    return Declarations(stems={file.path.stem: Declared(regions, (width, height), False, file.name)})
+    return Declarations(stems={file.path.stem: DeclaredRegions(regions, (width, height), False, file.name)})
 
 
 def drawn(content: bytes) -> Mask:
@@ -40,7 +40,7 @@ def drawn(content: bytes) -> Mask:
             mode = image.mode
             mask: Mask = np.asarray(image) != 0
     except Exception:  # every file has its own ways to be damaged
-        raise DippError("regions", "is not a whole PNG mask", "save it anew") from None
+        raise DippError("regions", "is not a whole PNG mask", "save it again") from None
     if mode not in MODES or mask.ndim != 2:
         raise DippError("regions", f"must be a mask in a grey or black and white PNG, got the mode {mode}")
     return mask

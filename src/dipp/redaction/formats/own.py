@@ -21,7 +21,7 @@ from typing import Any
 from dipp.errors import DippError
 from dipp.redaction.formats.reading import Declarations, File, box, named, numbers, polygon, text, whole
 from dipp.redaction.outlines import Outline, Pixels, mask_of_runs
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 FORMAT, VERSION = "dipp regions", 1
 ORIENTED = {"raw": False, "oriented": True}
@@ -40,7 +40,7 @@ def read(file: File) -> Declarations:
     return named(file, (_picture(file, entry) for entry in content["pictures"]))
 
 
-def _picture(file: File, entry: Any) -> tuple[str, Declared]:
+def _picture(file: File, entry: Any) -> tuple[str, DeclaredRegions]:
     """Return the name and the regions of one picture from its JSON."""
     if not isinstance(entry, dict) or not isinstance(entry.get("regions"), list):
         file.fail("must have a name and a list of regions for every picture")
@@ -52,8 +52,8 @@ def _picture(file: File, entry: Any) -> tuple[str, Declared]:
     boxes = entry.get("boxes")
     if boxes is not None and boxes not in ORIENTED:
         file.fail(f"must have raw or oriented as boxes, got {boxes!s:.40}")
-    regions = tuple(region(file, one) for one in entry["regions"])
-    return name, Declared(regions, size, False, file.name, ORIENTED.get(boxes) if boxes else None)
+    regions = tuple(region(file, facts) for facts in entry["regions"])
+    return name, DeclaredRegions(regions, size, False, file.name, ORIENTED.get(boxes) if boxes else None)
 
 
 def region(file: File, entry: Any) -> Region:
@@ -94,7 +94,7 @@ def _outline(file: File, entry: dict[str, Any]) -> Outline:
     return Pixels(mask_of_runs(lengths, height, width), left, top)
 
 
-def packed(declared: Declared | None) -> str | None:
+def packed(declared: DeclaredRegions | None) -> str | None:
     """Return the regions of one picture as text without loss; None if nothing is declared for it."""
     if declared is None:
         return None
@@ -102,13 +102,13 @@ def packed(declared: Declared | None) -> str | None:
     return json.dumps([facts, declared.size, declared.relative, declared.source, declared.oriented])
 
 
-def unpacked(text: str | None) -> Declared | None:
+def unpacked(text: str | None) -> DeclaredRegions | None:
     """Return the regions that `packed` has written as text."""
     if text is None:
         return None
     facts, size, relative, source, oriented = json.loads(text)
-    regions = tuple(region(File(Path(source), b""), one) for one in facts)
-    return Declared(regions, None if size is None else (size[0], size[1]), relative, source, oriented)
+    regions = tuple(region(File(Path(source), b""), entry) for entry in facts)
+    return DeclaredRegions(regions, None if size is None else (size[0], size[1]), relative, source, oriented)
 
 
 def entry(region: Region) -> dict[str, Any]:

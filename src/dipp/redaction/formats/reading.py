@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from dipp.errors import DippError
 from dipp.redaction.outlines import Box, Polygon
-from dipp.redaction.regions import Declared, Region
+from dipp.redaction.regions import DeclaredRegions, Region
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +55,16 @@ class File:
         except DippError:
             raise
         except (ValueError, RecursionError) as error:
-            line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise DippError(self.name, f"is not valid JSON{line}", "write it anew") from None
+            line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+            raise DippError(self.name, f"is not valid JSON{line}", "export it again") from None
 
     def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Return an object of JSON; raise if it has a name twice, because readers would see only the last value."""
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        content = dict(pairs)
+        if len(content) < len(pairs):
             names = [name for name, _ in pairs]
             self.fail(f"has {max(names, key=names.count)} twice in one object", "keep one of them")
-        return found
+        return content
 
     @functools.cached_property
     def xml(self) -> Element | None:
@@ -80,7 +80,7 @@ class File:
             parser.Parse(self.content, True)
             return builder.close()
         except (expat.ExpatError, AssertionError) as error:
-            raise DippError(self.name, f"is not valid XML ({error})", "write it anew") from None
+            raise DippError(self.name, f"is not valid XML ({error})", "export it again") from None
 
     def _no_entities(self, *_: Any) -> NoReturn:
         """Raise an error about a document type, which could define entities."""
@@ -95,32 +95,32 @@ class File:
 class Declarations:
     """The regions that files of regions declare for pictures."""
 
-    named: dict[str, Declared] = field(default_factory=dict)
+    named: dict[str, DeclaredRegions] = field(default_factory=dict)
     """Regions by the name or path of the picture."""
-    stems: dict[str, Declared] = field(default_factory=dict)
+    stems: dict[str, DeclaredRegions] = field(default_factory=dict)
     """Regions by the name of the picture without its ending."""
-    frames: dict[int, Declared] = field(default_factory=dict)
+    frames: dict[int, DeclaredRegions] = field(default_factory=dict)
     """Regions by the number of the picture among all pictures that the user gives, sorted by name."""
     count: int | None = None
     """Required number of frames; None if the file does not state it."""
-    everywhere: Declared | None = None
+    everywhere: DeclaredRegions | None = None
     """Regions of every picture; None without any."""
 
     def add(self, other: Declarations) -> Declarations:
         """Return these declarations together with others, added in place; raise if both are about one picture."""
         parts: Any = (self.named, other.named), (self.stems, other.stems), (self.frames, other.frames)
-        for own, theirs in parts:
-            small, large = (own, theirs) if len(own) < len(theirs) else (theirs, own)
+        for mine, theirs in parts:
+            small, large = (mine, theirs) if len(mine) < len(theirs) else (theirs, mine)
             if twice := [name for name in small if name in large]:
-                files = f"{own[min(twice)].source} and {theirs[min(twice)].source}"
+                files = f"{mine[min(twice)].source} and {theirs[min(twice)].source}"
                 raise DippError("regions", f"are declared for {min(twice)} by both {files}", "keep one of them")
-            own.update(theirs)
+            mine.update(theirs)
         if self.everywhere is not None and other.everywhere is not None:
             files = f"{self.everywhere.source} and {other.everywhere.source}"
             raise DippError("regions", f"are declared for every picture by both {files}", "keep one of them")
         return replace(self, everywhere=self.everywhere or other.everywhere, count=self.count or other.count)
 
-    def of(self, picture: Path, number: int = 0) -> Declared | None:
+    def of(self, picture: Path, number: int = 0) -> DeclaredRegions | None:
         """Return the regions of a picture; None if nothing is declared for it.
 
         Args:
@@ -130,36 +130,36 @@ class Declarations:
         Raises:
             DippError: Several entries match this picture.
         """
-        found = [*self._by_name(picture)]
-        found += [self.stems[picture.stem]] if picture.stem in self.stems else []
-        found += [self.frames[number]] if number in self.frames else []
-        found += [] if self.everywhere is None else [self.everywhere]
-        if len(found) > 1:
-            files = " and ".join(sorted({declared.source for declared in found}))
+        matching = [*self._by_name(picture)]
+        matching += [self.stems[picture.stem]] if picture.stem in self.stems else []
+        matching += [self.frames[number]] if number in self.frames else []
+        matching += [] if self.everywhere is None else [self.everywhere]
+        if len(matching) > 1:
+            files = " and ".join(sorted({declared.source for declared in matching}))
             raise DippError(
                 "regions", f"have several entries of {files} for {picture.name}", "name pictures by their paths"
             )
-        return found[0] if found else None
+        return matching[0] if matching else None
 
-    def unmatched(self, matched: Iterable[Declared | None]) -> list[str]:
+    def unmatched(self, matched: Iterable[DeclaredRegions | None]) -> list[str]:
         """Return the sorted names of the entries that are not among `matched`, the entries that `of` returned."""
         used = {id(entry) for entry in matched if entry is not None}
         return sorted(name for name, entry in (self.named | self.stems).items() if id(entry) not in used)
 
-    def _by_name(self, picture: Path) -> Iterator[Declared]:
+    def _by_name(self, picture: Path) -> Iterator[DeclaredRegions]:
         """Yield the entries that match the path of a picture; if none does, those that match its last part."""
         whole, alike = "/" + picture.absolute().as_posix(), self._by_last_part.get(picture.name, [])
-        exact = [one for path, one in alike if len(path.parts) > 1 and whole.endswith(f"/{path}")]
-        yield from exact or (one for _, one in alike)
+        exact = [declared for path, declared in alike if len(path.parts) > 1 and whole.endswith(f"/{path}")]
+        yield from exact or (declared for _, declared in alike)
 
     @functools.cached_property
-    def _by_last_part(self) -> dict[str, list[tuple[PurePosixPath, Declared]]]:
+    def _by_last_part(self) -> dict[str, list[tuple[PurePosixPath, DeclaredRegions]]]:
         """Entries with their paths, by the last part of these paths, so that each picture is found quickly."""
-        found: defaultdict[str, list[tuple[PurePosixPath, Declared]]] = defaultdict(list)
-        for name, one in self.named.items():
+        by_part: defaultdict[str, list[tuple[PurePosixPath, DeclaredRegions]]] = defaultdict(list)
+        for name, declared in self.named.items():
             path = PurePosixPath(name.replace("\\", "/"))
-            found[path.name].append((path, one))
-        return dict(found)
+            by_part[path.name].append((path, declared))
+        return dict(by_part)
 
 
 class Format(Protocol):
@@ -174,7 +174,7 @@ class Format(Protocol):
 
 def declared(
     file: File, regions: Iterable[Region], size: tuple[Any, Any] | None = None, *, relative: bool = False
-) -> Declared:
+) -> DeclaredRegions:
     """Return the regions of one picture, with the size of the picture that the file states.
 
     Args:
@@ -184,26 +184,26 @@ def declared(
         relative: Whether coordinates are shares of width and height.
     """
     recorded = None if size is None or None in size else (whole(file, size[0]), whole(file, size[1]))
-    return Declared(tuple(regions), recorded, relative, file.name)
+    return DeclaredRegions(tuple(regions), recorded, relative, file.name)
 
 
 def whole(file: File, value: Any) -> int:
     """Return a value of JSON or text as a whole number above 0; raise if it is anything else."""
-    found = number(file, value)
-    if not (found > 0 and found == int(found)):
+    rounded = number(file, value)
+    if not (rounded > 0 and rounded == int(rounded)):
         file.fail(f"must have a size in whole pixels, got {value!s:.40}")
-    return int(found)
+    return int(rounded)
 
 
 def number(file: File, value: Any) -> float:
     """Return a value of JSON or text as a finite number; raise if it is anything else."""
     try:
-        found = float("nan") if isinstance(value, bool) or value is None else float(value)
+        read = float("nan") if isinstance(value, bool) or value is None else float(value)
     except (ValueError, TypeError, OverflowError):
-        found = float("nan")
-    if not abs(found) < float("inf"):
+        read = float("nan")
+    if not abs(read) < float("inf"):
         file.fail(f"must have a number, got {value!s:.40}")
-    return found
+    return read
 
 
 def numbers(file: File, values: Any, count: int | None = None) -> list[float]:
@@ -241,13 +241,13 @@ def text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def named(file: File, pictures: Iterable[tuple[str, Declared]]) -> Declarations:
+def named(file: File, pictures: Iterable[tuple[str, DeclaredRegions]]) -> Declarations:
     """Return declarations by the names of pictures; raise if a name is empty or occurs twice."""
-    found: dict[str, Declared] = {}
+    by_name: dict[str, DeclaredRegions] = {}
     for name, regions in pictures:
         if not name:
             file.fail("has a picture without a name", "add it")
-        if name in found:
+        if name in by_name:
             file.fail(f"has {name} twice", "keep one entry")
-        found[name] = replace(regions, source=file.name)
-    return Declarations(named=found)
+        by_name[name] = replace(regions, source=file.name)
+    return Declarations(named=by_name)

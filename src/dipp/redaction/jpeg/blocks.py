@@ -64,10 +64,10 @@ def pixels(picture: Jpeg, top: int, bottom: int, left: int, right: int) -> Sampl
             component, top * component.down, bottom * component.down, left * component.across, right * component.across
         )
         planes.append(plane.repeat(most_down // component.down, axis=0).repeat(most_across // component.across, axis=1))
-    found = np.stack(planes, axis=-1)
+    colours = np.stack(planes, axis=-1)
     if len(planes) == 3 and not picture.rgb:
-        found = found @ TO_RGB.T
-    return np.clip(found + 128, 0, 255)
+        colours = colours @ TO_RGB.T
+    return np.clip(colours + 128, 0, 255)
 
 
 def coefficients(picture: Jpeg, levels: Samples) -> tuple[Samples, ...]:
@@ -81,10 +81,10 @@ def coefficients(picture: Jpeg, levels: Samples) -> tuple[Samples, ...]:
     if len(picture.components) == 3 and not picture.rgb:
         values = values @ TO_LUMA.T
     most_down, most_across = (side // BLOCK for side in picture.mcu)
-    found = []
+    quantised = []
     for at, component in enumerate(picture.components):
         tall, wide = most_down // component.down, most_across // component.across
         plane = values[..., at]
         plane = plane.reshape(plane.shape[0] // tall, tall, plane.shape[1] // wide, wide).mean(axis=(1, 3))
-        found.append(transformed(plane, component.quantisation))
-    return tuple(found)
+        quantised.append(transformed(plane, component.quantisation))
+    return tuple(quantised)

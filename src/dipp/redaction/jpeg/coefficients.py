@@ -96,9 +96,9 @@ def read(content: bytes) -> Jpeg:
     )
     most_across, most_down = (max(factor[axis] for factor in factors) for axis in (0, 1))
     if any(most_across % across or most_down % down for across, down in factors):
-        raise DippError("image", "is a JPEG with fractional chroma sampling, which is not supported", "save it anew")
+        raise DippError("image", "is a JPEG with fractional chroma sampling, which is not supported", "save it again")
     if sum(across * down for across, down in factors) > MAX_BLOCKS:
-        raise DippError("image", f"must be a JPEG of at most {MAX_BLOCKS} blocks in an MCU", "save it anew")
+        raise DippError("image", f"must be a JPEG of at most {MAX_BLOCKS} blocks in an MCU", "save it again")
     mcus = -(-parsed.height // (BLOCK * most_down)), -(-parsed.width // (BLOCK * most_across))
     shapes = [(mcus[0] * down, mcus[1] * across) for across, down in factors]
     offsets = np.cumsum([0, *(math.prod(shape) * 64 for shape in shapes)])
@@ -150,13 +150,13 @@ def _read_scan(
     """Read one scan into the array of all coefficients."""
     rows = []
     mcu = BLOCK * max(down for _, down in factors), BLOCK * max(across for across, _ in factors)
-    for place in scan.components:
-        across, down = factors[place]
+    for component in scan.components:
+        across, down = factors[component]
         if len(scan.components) == 1:  # an MCU is one block, and blocks beyond the picture are not coded
-            down_blocks, across_blocks = _real((parsed.height, parsed.width), mcu, factors[place])
-            rows.append((offsets[place], shapes[place][1], 1, 1, across_blocks, down_blocks, 0))
+            down_blocks, across_blocks = _real((parsed.height, parsed.width), mcu, factors[component])
+            rows.append((offsets[component], shapes[component][1], 1, 1, across_blocks, down_blocks, 0))
         else:
-            rows.append((offsets[place], shapes[place][1], across, down, mcus[1], mcus[0], 0))
+            rows.append((offsets[component], shapes[component][1], across, down, mcus[1], mcus[0], 0))
     kind = _kind(parsed, scan)
     ended = scans.read(
         scan.data,
@@ -255,7 +255,7 @@ def _table(number: int, values: NDArray[np.int64]) -> bytes:
     return bytes((wide << 4 | number,)) + values[segments.ZIGZAG].astype(">u2" if wide else np.uint8).tobytes()
 
 
-def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
+def _coded(picture: Jpeg) -> tuple[list[list[huffman.ShortestCodes]], bytes]:
     """Return the best Huffman tables for a picture (of DC and of AC coefficients), and the bits of its scan."""
     components, mcus = picture.components, picture.mcus
     flat = np.concatenate([np.ascontiguousarray(component.blocks, np.int16).reshape(-1) for component in components])
@@ -273,7 +273,7 @@ def _coded(picture: Jpeg) -> tuple[list[list[huffman.Best]], bytes]:
     scans.write(layout, real, flat, codes, lengths, none, counts)
     others = np.arange(256)[None] & 15
     if counts[:, 0, LARGEST_DC + 1 :].any() or counts[:, 1][np.broadcast_to(others > LARGEST_AC, (2, 256))].any():
-        raise DippError("image", "has coefficients beyond the range of JPEG", "save it anew")
+        raise DippError("image", "has coefficients beyond the range of JPEG", "save it again")
     tables = [[huffman.best(counts[number, kind]) for kind in (0, 1)] for number in range(min(len(components), 2))]
     bits = 0
     for number, kinds in enumerate(tables):

@@ -37,7 +37,7 @@ def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, eq=False)
-class Best:
+class ShortestCodes:
     """The table with the shortest codes for given counts."""
 
     table: tuple[int, ...]
@@ -48,7 +48,7 @@ class Best:
     """Length in bits of each symbol's code, (256,); 0 for a symbol that does not occur."""
 
 
-def best(counts: NDArray[np.int64]) -> Best:
+def best(counts: NDArray[np.int64]) -> ShortestCodes:
     """Return the best table for the counts (256,) of the symbols, by Annex K.2 of the standard.
 
     No code consists of ones alone or is longer than 16 bits.
@@ -85,7 +85,7 @@ def _limited(size: list[int]) -> list[int]:
     return bits[1 : LONGEST + 1]
 
 
-def _coded(bits: list[int], size: list[int]) -> Best:
+def _coded(bits: list[int], size: list[int]) -> ShortestCodes:
     """Return the table with `bits[n]` codes of n + 1 bits, which go to symbols in the order of their sizes."""
     order = sorted((symbol for symbol in range(256) if size[symbol]), key=lambda symbol: (size[symbol], symbol))
     codes, lengths, code, at = np.zeros(256, np.int64), np.zeros(256, np.int64), 0, 0
@@ -94,4 +94,4 @@ def _coded(bits: list[int], size: list[int]) -> Best:
             codes[symbol], lengths[symbol] = code, length
             code += 1
         at, code = at + count, code << 1
-    return Best((*bits, *order), codes, lengths)
+    return ShortestCodes((*bits, *order), codes, lengths)

@@ -30,7 +30,7 @@ def erased(picture: Jpeg, cells: Mask) -> Jpeg:
 
 
 @dataclass(frozen=True, eq=False)
-class Painted:
+class PaintedBlocks:
     """Painted blocks of one component, in one crop."""
 
     component: int
@@ -43,7 +43,7 @@ class Painted:
     """Coefficients (rows, columns, 64) in quantisation steps, not rounded."""
 
 
-def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
+def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[PaintedBlocks]:
     """Yield the painted blocks of a picture, crop by crop, so that a large picture costs little.
 
     Args:
@@ -52,25 +52,25 @@ def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[Painted]:
         fill: What is painted in them.
     """
     tall, wide = picture.mcu
-    for (rows, columns), own in crops(cells.repeat(tall, axis=0).repeat(wide, axis=1)):
+    for (rows, columns), group in crops(cells.repeat(tall, axis=0).repeat(wide, axis=1)):
         top, bottom = rows.start // tall, -(-rows.stop // tall)
         left, right = columns.start // wide, -(-columns.stop // wide)
         mine = np.zeros(((bottom - top) * tall, (right - left) * wide), bool)
-        mine[rows.start - top * tall :, columns.start - left * wide :][: own.shape[0], : own.shape[1]] = own
+        mine[rows.start - top * tall :, columns.start - left * wide :][: group.shape[0], : group.shape[1]] = group
         chosen = mine.reshape(bottom - top, tall, right - left, wide).any(axis=(1, 3))
         # What lies beyond the right and lower edge of the picture is as good as any other surroundings.
         known = (blocks.pixels(picture, top, bottom, left, right) / 127.5 - 1).astype(np.float32)
         unknown = cells[top:bottom, left:right].repeat(tall, axis=0).repeat(wide, axis=1)
-        place = slice(top * tall, bottom * tall), slice(left * wide, right * wide)
-        signal = fill(np.where(unknown[..., None], np.float32(0), known), unknown, place)
-        made = blocks.coefficients(picture, (np.clip(signal, -1, 1).astype(np.float64) + 1) * 127.5)
-        for at, (part, component) in enumerate(zip(made, picture.components, strict=True)):
-            place = (
+        cells_part = slice(top * tall, bottom * tall), slice(left * wide, right * wide)
+        signal = fill(np.where(unknown[..., None], np.float32(0), known), unknown, cells_part)
+        repainted = blocks.coefficients(picture, (np.clip(signal, -1, 1).astype(np.float64) + 1) * 127.5)
+        for at, (part, component) in enumerate(zip(repainted, picture.components, strict=True)):
+            cells_part = (
                 slice(top * component.down, bottom * component.down),
                 slice(left * component.across, right * component.across),
             )
             covered = chosen.repeat(component.down, axis=0).repeat(component.across, axis=1)[..., None]
-            yield Painted(at, place, covered, part)
+            yield PaintedBlocks(at, cells_part, covered, part)
 
 
 def filled(picture: Jpeg, cells: Mask, fill: Fill) -> Jpeg:

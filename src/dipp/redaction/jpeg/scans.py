@@ -77,10 +77,10 @@ def _sequential(data: Any, end: int, state: Any, dc: Any, ac: Any, block: Any, l
     block[0] = value
     at = 1
     while at < 64:
-        found = _symbol(data, end, state, ac)
-        if found < 0:
+        symbol = _symbol(data, end, state, ac)
+        if symbol < 0:
             return 1 << 20
-        run, bits = found >> 4, found & 15
+        run, bits = symbol >> 4, symbol & 15
         if bits == 0:
             if run != 15:
                 break
@@ -101,10 +101,10 @@ def _ac_first(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, e
         return eobs - 1
     at = span[0]
     while at <= span[1]:
-        found = _symbol(data, end, state, ac)
-        if found < 0:
+        symbol = _symbol(data, end, state, ac)
+        if symbol < 0:
             return -1
-        run, bits = found >> 4, found & 15
+        run, bits = symbol >> 4, symbol & 15
         if bits == 0:
             if run != 15:
                 return (1 << run) - 1 + _take(data, end, state, run)
@@ -131,10 +131,10 @@ def _ac_refine(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, 
     bit, at = 1 << span[3], span[0]
     if eobs == 0:
         while at <= span[1]:
-            found = _symbol(data, end, state, ac)
-            if found < 0:
+            symbol = _symbol(data, end, state, ac)
+            if symbol < 0:
                 return -1
-            run, bits, value = found >> 4, found & 15, 0
+            run, bits, value = symbol >> 4, symbol & 15, 0
             if bits == 0:
                 if run != 15:
                     eobs = (1 << run) + _take(data, end, state, run)
@@ -144,9 +144,9 @@ def _ac_refine(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, 
             else:
                 return -1
             while at <= span[1]:
-                place = ZIGZAG[at]
-                if block[place] != 0:
-                    _correct(data, end, state, block, place, bit)
+                coefficient = ZIGZAG[at]
+                if block[coefficient] != 0:
+                    _correct(data, end, state, block, coefficient, bit)
                 else:
                     if run == 0:
                         break

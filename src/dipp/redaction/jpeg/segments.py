@@ -44,7 +44,7 @@ def damaged(why: str) -> DippError:
 
 
 @dataclass(frozen=True, eq=False)
-class Component:
+class FrameComponent:
     """A component as the header of the frame describes it."""
 
     name: int
@@ -89,7 +89,7 @@ class Segments:
     """Marker of the frame, which is its kind of coding."""
     width: int = 0
     height: int = 0
-    components: tuple[Component, ...] = ()
+    components: tuple[FrameComponent, ...] = ()
     quantisation: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     """Quantisation tables (64,), row by row, by their numbers."""
     scans: list[Scan] = field(default_factory=list)
@@ -134,10 +134,10 @@ def parse(content: bytes) -> Segments:
             data, bounds, position = _entropy(array, marks, position)
             parsed.scans.append(_scan(parsed, huffman, restart, body, data, bounds))
             if len(parsed.scans) > MAX_SCANS:
-                raise DippError("image", f"must be a JPEG of at most {MAX_SCANS} scans", "save it anew")
+                raise DippError("image", f"must be a JPEG of at most {MAX_SCANS} scans", "save it again")
         elif marker == DNL:
             raise DippError(
-                "image", "is a JPEG whose height follows its pixels, which is not supported", "save it anew"
+                "image", "is a JPEG whose height follows its pixels, which is not supported", "save it again"
             )
         else:
             _application(parsed, marker, body)
@@ -188,10 +188,10 @@ def _frame(parsed: Segments, kind: int, body: bytes) -> None:
     parsed.height, parsed.width = int.from_bytes(body[1:3], "big"), int.from_bytes(body[3:5], "big")
     rows = _exactly(body[6:], 3 * body[5])
     parsed.components = tuple(
-        Component(rows[at], rows[at + 1] >> 4, rows[at + 1] & 15, rows[at + 2]) for at in range(0, len(rows), 3)
+        FrameComponent(rows[at], rows[at + 1] >> 4, rows[at + 1] & 15, rows[at + 2]) for at in range(0, len(rows), 3)
     )
     if not parsed.height or not parsed.width:
-        raise DippError("image", "is a JPEG that does not say its height", "save it anew")
+        raise DippError("image", "is a JPEG that does not say its height", "save it again")
     if len(parsed.components) == 4:
         raise DippError("image", "is a JPEG in CMYK, which is not supported", "save it in RGB")
     if len(parsed.components) not in (1, 3):
@@ -212,7 +212,9 @@ def _quantisation(parsed: Segments, body: bytes) -> None:
             raise damaged("a quantisation table has a zero")
         if number in parsed.quantisation and parsed.scans:
             raise DippError(
-                "image", "is a JPEG that changes its quantisation between scans, which is not supported", "save it anew"
+                "image",
+                "is a JPEG that changes its quantisation between scans, which is not supported",
+                "save it again",
             )
         table = np.empty(64, np.int64)
         table[ZIGZAG] = values

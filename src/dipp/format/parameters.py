@@ -30,7 +30,7 @@ MAX_ENTROPY_CODES = 256
 
 
 @dataclass(frozen=True)
-class Release:
+class PublicParameters:
     """The public parameters of one encoding, which sender, receiver and everybody else may know."""
 
     plan: Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from helpers.archives import FLAT, PPR, build, release, sealed, small_plan
+from helpers.archives import FLAT, PPR, build, release, small_plan, with_checksum
 from helpers.geometry import of_pixels
 from helpers.ledgers import changed, terms
 from helpers.refusals import refused
@@ -14,7 +14,7 @@ from dipp.core.geometry import MAX_PIXELS
 from dipp.core.plan import Coding
 from dipp.errors import DippError
 from dipp.format.archive import Archive
-from dipp.format.header import release_from_bytes, release_to_bytes
+from dipp.format.header import parameters_from_bytes, parameters_to_bytes
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import Certificate
 from dipp.privacy.ledger import Ledger
@@ -28,28 +28,28 @@ every = pytest.mark.parametrize("coding", CODINGS.values(), ids=CODINGS.keys())
 def test_a_release_survives_its_bytes(coding: Coding, delta: float | None) -> None:
     """Its bytes are those of an archive without images."""
     public = release(small_plan(coding), delta=delta)
-    data = release_to_bytes(public)
-    assert release_from_bytes(data) == public
+    data = parameters_to_bytes(public)
+    assert parameters_from_bytes(data) == public
     assert data == Archive.build(public, (), ()).to_bytes()
-    assert Archive.from_bytes(data).release == public
+    assert Archive.from_bytes(data).parameters == public
 
 
 def test_an_archive_with_images_is_not_read_as_a_release() -> None:
     made = build(small_plan(FLAT), [(4, 5, 3)])
-    for data in (made.to_bytes(), sealed(release_to_bytes(made.release)[:-4] + bytes(5))):
+    for data in (made.to_bytes(), with_checksum(parameters_to_bytes(made.parameters)[:-4] + bytes(5))):
         with refused("file", "images"):
-            release_from_bytes(data)
+            parameters_from_bytes(data)
 
 
 def test_a_damaged_release_is_refused() -> None:
-    data = release_to_bytes(release(small_plan(PAPER)))
+    data = parameters_to_bytes(release(small_plan(PAPER)))
     for place in range(len(data)):
         changed = bytearray(data)
         changed[place] ^= 1
         with pytest.raises(DippError):
-            release_from_bytes(bytes(changed))
+            parameters_from_bytes(bytes(changed))
         with pytest.raises(DippError):
-            release_from_bytes(data[:place])
+            parameters_from_bytes(data[:place])
 
 
 def test_certificates_are_those_of_the_plan() -> None:
