@@ -72,7 +72,7 @@ def settings() -> list[Setting]:
     found = [DEFAULT, *(replace(DEFAULT, channel=Sign(period)) for period in PERIODS[1:])]
     found += [replace(DEFAULT, sizes=Sizes(bits, pad)) for bits, pad in SIZES]
     found += [replace(DEFAULT, sizes=replace(DEFAULT.sizes, saturation=share)) for share in SATURATIONS]
-    # Other channels have no bar to saturate at, and would take any number of bits: as many as the first.
+    # Other channels have no limit of saturation and would take any number of bits; they get those of the first.
     others = [Setting(Laplace(), Sizes(20, 6.0), share=1.0), Setting(Huber(1.0), Sizes(16, 3.0), share=1.0)]
     shipped = [(name, sizes) for name in CODES for sizes in UNCLIPPED[name].all_sizes]
     found += [replace(DEFAULT, channel=Sign(1)), *others]
@@ -116,7 +116,7 @@ def main() -> None:
             bpp = None if setting.share is None else setting.share * rate[epsilon]
             try:
                 plan = planner.choose(Budget.pure(epsilon), bpp=bpp).plan
-            except DippError:  # no plan takes so few bits
+            except DippError:  # no plan has as few bits
                 continue
             x_hat, archive = coded(plan, denoiser, pixels, randomness.fresh_seed())
             rate.setdefault(epsilon, archive.payload_bpp)

@@ -85,7 +85,7 @@ def clocks(denoiser: Denoiser) -> Iterator[dict[str, float]]:
 
     on: Any = scoring.backend(device.type)
     places = [(type(denoiser), "x0", "network"), (scoring, "select", "scoring"), (on, "winners", "scoring")]
-    places.append((Pairs, "draw", "scoring"))  # it searches nothing
+    places.append((Pairs, "draw", "scoring"))  # pairs search nothing
     before = [getattr(place, name) for place, name, _ in places]
     for (place, name, stage), function in zip(places, before, strict=True):
         setattr(place, name, timed(stage, function))
@@ -147,7 +147,7 @@ def naive(codec: Codec, network: Any, pixels: Pixels) -> dict[str, Any]:
     chain = Chain(plan, codec.denoiser, seed, Geometry.of(pixels.shape[1:]))
     layouts = [chain.layout(number, [0]) for number in range(len(plan.steps))]
     begin = time.perf_counter()
-    for image in range(-1, len(pixels)):  # the first is for warming up
+    for image in range(-1, len(pixels)):  # the first call only warms up
         if image == 0:
             spent, begin = defaultdict(float), time.perf_counter()
         x0 = torch.from_numpy(to_signal(pixels[image])).float().to(device)

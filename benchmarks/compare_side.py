@@ -63,7 +63,7 @@ class Blur(Denoiser):
         return self.x0(self.schedule.gamma(t) * evidence.merged.state, t)
 
 
-# What a checkout calls things
+# Names of the API in each checkout
 
 
 def plan_of_preset(case: dict[str, Any], denoiser: Denoiser, table: Any) -> tuple[Any, Any]:
@@ -97,7 +97,7 @@ def plan_by_hand(case: dict[str, Any], schedule: NoiseSchedule) -> Any:
     from dipp.core.channels import Gaussian, Laplace, Sign
     from dipp.core.plan import Coding, Plan
 
-    try:  # since the steps have a module of their own
+    try:  # newer checkouts have a module of steps
         from dipp.core.steps import SensingStep, Step
     except ImportError:
         from dipp.core.plan import SensingStep, Step  # type: ignore[no-redef, attr-defined]
@@ -185,7 +185,7 @@ def deal_by_the_shuffle() -> None:
     chunking.chunks = chunks
 
 
-# What both sides do
+# Encoding and decoding on both sides
 
 
 def spelt(value: Any) -> Any:

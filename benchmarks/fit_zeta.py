@@ -114,7 +114,7 @@ def fit(kl_bits: int, budget: int) -> tuple[list[int], list[str]]:
         endless = endless_codelength(float(paper), mean)
         truncated = codelength(int(paper * entropy.EXPONENT_UNITS), mean, candidates)
         lines.append(f"{kl_bits:4d} {pad:4d} {mean:9.2f} {endless:9.2f} {truncated:10.2f} {min(lengths):9.2f}")
-    # No n is allowed beyond; the table still wants a full column.
+    # A larger n is not allowed; the table still needs a full column.
     column += column[-1:] * (len(entropy.REFITTED_PADS) - len(column))
     return column, lines
 

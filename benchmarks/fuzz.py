@@ -93,7 +93,7 @@ def survey(kind: str, block: int, size: int, current: Any) -> Facts:
             problem = "an error of several lines" if "\n" in str(error) else ""
         except Hang:
             problem = f"more than {SECONDS:g} s"
-        except Exception as error:  # a finding, whatever it is
+        except Exception as error:  # any other exception is a finding
             problem = repr(error)[:300]
         found["slowest"] = max(found["slowest"], time.process_time() - began)
         if problem:
@@ -104,7 +104,7 @@ def survey(kind: str, block: int, size: int, current: Any) -> Facts:
 def work(kind: str, size: int, current: Any, pipe: Connection) -> None:
     """Survey the blocks that come through the pipe, with little memory beyond that of the libraries."""
     warnings.simplefilter("error")
-    survey(kind, -1, 4, current)  # libraries take their memory before it is bounded
+    survey(kind, -1, 4, current)  # libraries allocate their memory before the limit
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -166,7 +166,7 @@ def run(kind: str, files: int, size: int, workers: int, out: Path, seconds: floa
             one = next(member for member in crew if member.pipe is ready)
             try:
                 add(total, one.pipe.recv())
-            except EOFError:  # the file that it read has ended it: the rest of its block is left out
+            except EOFError:  # the file that it read has killed it; the rest of its block is skipped
                 total["findings"] = [*total["findings"], one.crashed()][:FINDINGS]
                 done.add(one.block)
                 crew[crew.index(one)] = one = Process(kind, size)

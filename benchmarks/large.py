@@ -66,7 +66,7 @@ MAIN = "from dipp.cli import main; main()"
 def command(tree: Path, home: Path, *words: str) -> dict[str, float]:
     """Run a command of a tree, and return its seconds on the clock and of the processor, and its peak memory."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "XDG_DATA_HOME": str(home)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody's sources are compiled anew for every command
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each command would compile its sources again
     began = time.perf_counter()
     child = subprocess.Popen([sys.executable, "-c", MAIN, *words], env=environment, stdout=subprocess.DEVNULL)  # noqa: S603
     _, child.returncode, used = os.wait4(child.pid, 0)

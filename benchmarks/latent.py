@@ -31,7 +31,7 @@ PyTorch has allocated at most during each of these.
 
 from __future__ import annotations
 
-import dipp  # isort: skip - before PyTorch: it says how waiting threads wait
+import dipp  # isort: skip - before PyTorch, because it sets how threads wait
 
 import argparse
 import copy

@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/looks.jpg"))
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/looks.json"))
     options = parser.parse_args()
-    rows, found, facts = [], {}, provenance()  # before the sheet in the repository is another
+    rows, found, facts = [], {}, provenance()  # before the sheet in the repository is replaced
     for path in options.pictures:
         shown, found[path.stem] = row(pictures.read(path))
         rows.append(shown)

@@ -27,7 +27,7 @@ of its own with all that it loads.
 
 from __future__ import annotations
 
-import dipp  # isort: skip - before PyTorch: it says how waiting threads wait
+import dipp  # isort: skip - before PyTorch, because it sets how threads wait
 
 import argparse
 import copy
@@ -169,7 +169,7 @@ def end_to_end(photograph: Path, trees: dict[str, Path]) -> dict[str, Any]:
         for name, tree in trees.items():
             file, picture = Path(place) / f"{name}.dipp", Path(place) / f"{name}.png"
             home = {**os.environ, "PYTHONPATH": str(tree / "src"), "XDG_DATA_HOME": place}
-            home.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody's sources are compiled anew for every command
+            home.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each command would compile its sources again
             for words in (
                 ["encode", str(photograph), "-o", str(file), "--epsilon", "4"],
                 ["decode", str(file), "-o", str(picture)],

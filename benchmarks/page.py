@@ -66,7 +66,7 @@ def processor_seconds() -> float:
     """Return the processor time of the child processes of this one and of their children."""
     parents, spent = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # one that has ended in the meantime
+        with contextlib.suppress(OSError):  # a process that has ended in the meantime
             fields = stat.read_text().rpartition(")")[2].split()
             parents[stat.parent.name], spent[stat.parent.name] = fields[1], int(fields[11]) + int(fields[12])
     own = {str(os.getpid())}

@@ -35,7 +35,7 @@ def sheet(originals: Pixels, blocks: dict[str, list[Pixels]], heads: list[str]) 
     width, height = (side + LEFT) * len(heads) + LEFT, (EDGE + (side + LEFT) * len(originals)) * len(blocks)
     page = Image.new("RGB", (width, height), "white")
     pen, top = ImageDraw.Draw(page), 0
-    # The font that matplotlib brings: it has Greek letters.
+    # matplotlib's font has Greek letters.
     font = ImageFont.truetype(font_manager.findfont("DejaVu Sans"), 11)
     for name, columns in blocks.items():
         pen.text((LEFT, top + 4), name, fill="black", font=font)

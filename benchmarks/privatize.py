@@ -90,7 +90,7 @@ def make_source(images: Path, path: Path, count: int) -> None:
     """Write images as PNGs in a Parquet file, repeated if there are too few."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from inputs import pictures, repeated  # not above, where every spawned worker would load all that it loads
+    from inputs import pictures, repeated  # imported here, so that spawned workers do not load it
     from PIL import Image
 
     files, labels = [], []
@@ -129,8 +129,8 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
 
 def measure(engine: str, workers: int, model: Path, source: Path, shard_size: int = SHARD_SIZE) -> dict[str, Any]:
     """Return the wall clock of a run in a new process, and the CPU seconds of it and all its descendants."""
-    # The codec alone on several workers: as many processes beside each other, each with its share.
-    before = processor_seconds()  # of Ray's daemons that an earlier run has left, dead or dying
+    # For several workers, the codec alone runs in as many processes, each with its share of the pictures.
+    before = processor_seconds()  # daemons of Ray that an earlier run has left
     parts = range(workers if engine == "bare" else 1)
     runs = [launch(engine, workers, part, model, source, shard_size=shard_size) for part in parts]
     used: dict[tuple[int, int], float] = {}
@@ -347,7 +347,7 @@ def main() -> None:
     parser.add_argument("--source", default="")
     chosen = parser.parse_args()
     if chosen.out is not None:
-        chosen.out.parent.mkdir(parents=True, exist_ok=True)  # now, and not after all the work
+        chosen.out.parent.mkdir(parents=True, exist_ok=True)  # fails now, and not after all the work
     if chosen.mode == "one":
         where = (chosen.model, chosen.source, chosen.steps, chosen.shard_size)
         run = one(chosen.engine, chosen.workers, chosen.part, *where)

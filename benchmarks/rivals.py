@@ -52,7 +52,7 @@ def rounded(rival: Rival, y: Signal, step: float) -> tuple[Signal, float]:
     """Return values rounded to `step` deviations of their noise, and their bits per pixel."""
     alone = isinstance(rival, OneChannel)
     picked = y != 0 if alone else np.ones(y.shape, np.bool_)
-    # The power of noise on one channel is shared out to all C: where it is, the deviation is √C times that.
+    # The power of noise on one channel is divided by all C channels, so the noisy channel has √C times that deviation.
     size = step * math.sqrt((rival.channels if alone else 1) / rival.snr)
     whole = np.rint(y[picked] / size)
     _, counts = np.unique(whole, return_counts=True)

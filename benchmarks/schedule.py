@@ -57,7 +57,7 @@ def main() -> None:
         for kind, limits in budgets.items():
             seconds, points = [], 0
             for _ in range(1 if arguments.quick else RUNS):
-                table = inputs.costs()  # another object: planners of the last one do not serve
+                table = inputs.costs()  # a new object, so that no planner is cached
                 start = time.perf_counter()
                 found = frontiers(preset, denoiser, table, limits)
                 seconds.append(time.perf_counter() - start)

@@ -46,7 +46,7 @@ def one(model: str, preset: str, height: int, width: int) -> dict[str, Any]:
     codec = dipp.Codec.from_pretrained(model, epsilon=EPSILON, preset=preset, size=(height, width))
     own = codec.plan.steps[:2] if codec.plan.kind == SensingStep.kind else codec.plan.steps[-1:]
     step = dipp.Codec(codec.denoiser, Plan(codec.plan.coding, own))
-    step.encode([picture(32, 32)], odometer=False)  # libraries set themselves up, kernels are compiled
+    step.encode([picture(32, 32)], odometer=False)  # libraries start up, and kernels are compiled
     image = picture(height, width)
     began = time.perf_counter()
     coded = step.encode([image], odometer=False)

@@ -70,7 +70,7 @@ def main() -> None:
         rows = []
         for case in (case for case in sides[0].cases if arguments.only in case):
             times: tuple[list[float], list[float]] = ([], [])
-            for number in range(arguments.rounds + 1):  # the first warms up, and does not count
+            for number in range(arguments.rounds + 1):  # the first run only warms up
                 for which in (0, 1) if number % 2 else (1, 0):
                     spent = sides[which].asked(case)
                     if number:

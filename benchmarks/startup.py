@@ -48,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)).save(folder / "a.png")
-        for number in range(arguments.rounds + 1):  # the first fills caches, and does not count
+        for number in range(arguments.rounds + 1):  # the first run only fills caches
             for name, checkout in checkouts.items():
                 environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "DIPP_ODOMETER": str(folder / name)}
                 archive, picture = folder / f"{name}{number}.dipp", folder / f"{name}{number}.png"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from dipp.cli.main import main
 
-# No clock decides a test: not the time that an example takes, nor that of drawing it. Examples are the same every time.
+# No clock decides a test, neither for running nor for drawing an example. Examples are the same every time.
 settings.register_profile(
     "steady",
     max_examples=60,
@@ -77,7 +77,7 @@ def one_thread() -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    numba.get_num_threads()  # which starts numba's threads: to start them later would set PyTorch's number anew
+    numba.get_num_threads()  # this starts numba's threads; starting them later would change PyTorch's number of threads
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)

@@ -174,7 +174,7 @@ def surface(results: dict[str, Any], output: Path) -> None:
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     quality, utility = figure.subplots(1, 2)
     small = {"textcoords": "offset points", "fontsize": 8}
-    # Names below the ends of one method's lines and above those of the other's, which are often side by side.
+    # One method's names stand below its lines and the other's above, because their lines are often side by side.
     for method, side, place in (
         ("paper", "left", (3, -11)),
         ("unclipped", "right", (-5, 4)),

@@ -311,7 +311,7 @@ class Maker:
         if self.store.record(f"encode.{release.name}") is None:
             raise DippError(release.name, "is not encoded yet", "run the stage encode first")
         if not path.exists():
-            # It is not made anew of itself: that would be another release, and what was trained is of this one.
+            # Encoding again would make another release, and the trained classifiers belong to this one.
             raise DippError(str(path), "is missing", f"bring it here, or delete all records of {release.name}")
         return path
 

@@ -55,14 +55,14 @@ def run(options: Options, *, command: str, say: Say) -> bool:
     chosen, place = Config.load(options.config), torch_device(options.device)
     releases = chosen.matching(options.only)
     seeds = {release.name: randomness.fresh_seed() for release in releases if release.coded}
-    # After the seeds: nobody can choose one that suits a picture.
+    # After the seeds were drawn, so that nobody can choose a seed that suits a picture.
     pixels, labels = load(options.data, chosen.images, chosen.split)
     store = Store(options.output)
     deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
     maker = Maker(chosen, store, pixels, options.model, options.calibration, str(place), seeds)
     part = Run(maker, labels, releases, deadline, say)
     part.check()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is told to end still notes how long it took
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is terminated still records how long it took
     facts = {"command": command, "commit": options.commit or commit()}
     facts |= {"device": torch.cuda.get_device_name() if place.type == "cuda" else "CPU"}
     for name in [stage] if stage else STAGES:
@@ -71,7 +71,7 @@ def run(options: Options, *, command: str, say: Say) -> bool:
             try:
                 STAGES[name](part)
                 ended = "finished"
-                if name != "report":  # which says where it is
+                if name != "report":  # it prints where the report is
                     say(f"the stage {name} is finished")
             except UnfinishedError as stop:
                 ended = stop.why

@@ -177,7 +177,7 @@ class Run:
         known = [
             (release, output) for release in self.releases for output in release.train if self._is_encoded(release)
         ]
-        known.sort(key=lambda pair: pair[1] == "noisy")  # these are beside the panels, and can wait
+        known.sort(key=lambda pair: pair[1] == "noisy")  # the panels do not show these, so they can wait
         for job in (Job(release, output, seed) for release, output in known for seed in self.config.seeds(release)):
             if self.store.record(job.name) is None:
                 self.maker.require(job.release, job.output)
@@ -309,7 +309,7 @@ class Run:
 
     def report(self) -> None:
         """Write the report: a JSON file, tables and figures."""
-        from experiments.cifar10 import report, tables  # they draw, which the other stages need no library for
+        from experiments.cifar10 import report, tables  # they need a library for drawing, and the other stages do not
 
         if not self.store.records(""):
             raise DippError("output", f"has no records to report in {self.store.folder}", "run another stage first")

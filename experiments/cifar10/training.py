@@ -174,14 +174,14 @@ class Wave:
         scale = self._clipping(gradients)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             scaled = self._parts(gradient) * scale.reshape(-1, *[1] * gradient.ndim)
-            # The optimiser wants gradients laid out as the parameters are; the backward pass may have chosen otherwise.
+            # The optimiser needs gradients in the layout of the parameters; the backward pass may choose another.
             parameter.grad = torch.empty_like(parameter).copy_(scaled.flatten(0, 1))
         self.optimiser.step()
 
     @functools.cached_property
     def _loss(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """Return the sum of the classifiers' mean cross-entropies, so that each classifier gets its own gradient."""
-        network, device = self.network, self.device  # and not the wave, which would then outlive its last use
+        network, device = self.network, self.device  # not the wave, which would then stay in memory after its last use
 
         def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             with _half_precision(device):

@@ -58,7 +58,7 @@ def released(
         judged: Number of public pictures on which the SNR is chosen.
     """
     geometry, sets, done = Geometry.of(pixels.shape[1:]), (public, pixels), list[Question]()
-    # With random signs, no answer is taken for a wrong word.
+    # With random signs, no answer can be mistaken for another word.
     own = [replace(step, candidate=SIGNS) for step in steps]
     states: list[Any] = [_after(own[:1], unit, denoiser, geometry).start(bytes(16), geometry)] * 2
     for number, step in enumerate(own):

@@ -88,7 +88,7 @@ def _delta(mu: float, epsilon: float) -> float:
 
     As b² = a² + 2ε, e^ε·Φ(b) = e^(−a²/2)·erfcx(−b/√2)/2, and for a < 0 Φ(a) is of the same form.
     """
-    from scipy import special  # here, because it is slow to import, and few need it
+    from scipy import special  # imported here, because the import is slow and few functions need it
 
     a = mu / 2 - epsilon / mu
     behind = special.erfcx((mu - a) / math.sqrt(2))

@@ -187,7 +187,7 @@ def test_a_real_plan_is_audited_on_its_model(
     found = json.loads(out)["model"]
     assert all(0 < found[kind]["ratio"] <= 1 for kind in ("random", "extreme", "adversarial"))
     assert found["random"]["claimed"] <= 4
-    if clipped:  # a network that predicts nothing is given clips beyond the range of pixels, which do not cost all of ε
+    if clipped:  # for a network that predicts nothing, clips exceed the range of pixels and do not cost the whole ε
         assert found["random"]["claimed"] > 1
     else:
         assert found["random"]["claimed"] > 3

@@ -126,7 +126,7 @@ def test_every_command_that_a_page_shows_is_understood(
 ) -> None:
     """Commands that take hours or a GPU are parsed as well: the command, its arguments and its options exist."""
     monkeypatch.chdir(tmp_path)
-    Path("DIR").mkdir()  # how pages call the folder of a denoiser
+    Path("DIR").mkdir()  # the name that pages give the folder of a denoiser
     group: Any = typer.main.get_command(app)
     for one in snippets(page):
         for arguments in one.commands:
@@ -184,7 +184,7 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     for style in site.rglob("*.css"):
         for target in re.findall(r"url\(\s*[\"']?([^\"')]+)|@import\s+[\"']([^\"']+)", style.read_text()):
             assert not any(FOREIGN.match(one) for one in target), f"{style.name}: {target}"
-    # The theme would ask the host of a repository that it knows for its stars.
+    # With a repository address, the theme would ask its host for the number of stars.
     assert not any("md-source" in attributes.get("class", "").split() for _, _, attributes in elements(site))
 
 
@@ -246,7 +246,7 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     for module in PUBLIC:
         found = importlib.import_module(module)
         for public in found.__all__:
-            home = getattr(getattr(found, public), "__module__", module)  # where it is defined: it may be listed there
+            home = getattr(getattr(found, public), "__module__", module)  # the module that defines it may list it
             assert {f"{module}.{public}", f"dipp.{public}", f"{home}.{public}"} & anchors, f"{module}.{public}"
     for command in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
         assert f"dipp-{command}" in anchors, command

@@ -229,7 +229,7 @@ def test_a_release_follows_the_recorded_plan_of_the_one_it_is_like(finished: Pat
     made = dipp.open(tmp_path / "archives" / "paper-4-plotted.dipp").parameters.plan
     assert maker.point(config.release("diffc-4-plotted")).final_timestep == made.steps[-1].end
     quarter = json.loads((finished / "records" / "encode.paper-4-quarter.json").read_text())
-    assert maker.point(config.release("paper-4-quarter")).snr > 2 * quarter["snr"]  # as near as this ε allows
+    assert maker.point(config.release("paper-4-quarter")).snr > 2 * quarter["snr"]  # as close as this ε allows
 
 
 @pytest.fixture

@@ -270,6 +270,6 @@ def test_commands_certify_a_picture_of_a_latent_model(
     code, out, _ = run("plan", "--unit", "picture", "--epsilon", "8", "--model", model)
     assert code == 0
     assert "dB of the latents" in out
-    # Fewer draws that tell something are expected to leave what the latents' own deviation leaves, and not less.
+    # With fewer informative draws, the expected PSNR does not fall below that of the latents' own deviation.
     rows = [Row.from_dict(row) for row in (Books.read(model) or pytest.fail("no words")).table]
     assert all(row.floor > 20 and row.expected(0.5) >= min(row.floor, row.psnr) - 1e-6 for row in rows)

@@ -111,7 +111,7 @@ def test_a_second_epoch_is_kept_in_memory_by_default(
     data = dipp.load(release, model)
     first = list(data)
     assert sum(decoded) == 5
-    first[0][0].zero_()  # neither the memory nor another item may notice
+    first[0][0].zero_()  # neither the cache nor another item may change
     assert same(data, dipp.load(release, model))
     assert sum(decoded) == 10
     assert not same([first[0]], [data[0]])
@@ -290,7 +290,7 @@ def test_a_transform_sees_each_picture_each_time(release: Path, model: Path, tmp
 
     def halved(picture: torch.Tensor) -> torch.Tensor:
         seen.append(picture.shape)
-        picture //= 2  # in place: neither the cache nor another item may notice
+        picture //= 2  # in place: neither the cache nor another item may change
         return picture
 
     plain = dipp.load(release, model)
@@ -334,12 +334,12 @@ def test_workers_may_be_forked_or_spawned(
     privatize(str(source), tmp_path / "out", tiny_codec(model, coding), str(model), Local(1), Choices())
     plain = torch.stack([picture for picture, _ in dipp.load(tmp_path / "out", model)])
     data = dipp.load(tmp_path / "out", model, cache=tmp_path / "cache")
-    workers = 2 if start == "fork" else 1  # a spawned one takes seconds to begin
+    workers = 2 if start == "fork" else 1  # a spawned worker takes seconds to start
     some: dict[str, Any] = {"batch_size": 2, "num_workers": workers, "multiprocessing_context": start}
     loader = DataLoader(data, **some, persistent_workers=True)
     for _ in range(2):
         found = torch.cat([pictures for pictures, _ in loader])
-        assert (found.int() - plain.int()).abs().max() <= 1  # one thread may round otherwise than several
+        assert (found.int() - plain.int()).abs().max() <= 1  # one thread may round differently from several
     again = dipp.load(tmp_path / "out", "no such model", cache=tmp_path / "cache")
     assert torch.equal(torch.stack([picture for picture, _ in again]), found)
     if start == "fork":
@@ -457,7 +457,7 @@ def test_folders_of_labels_have_plain_and_different_names() -> None:
     assert (found[0], found[-2], found[-1]) == ("cat", "é ü", "a.b")
 
 
-# What is said of labels, and what manifests are believed.
+# Reports about labels, and edited manifests.
 
 
 @pytest.mark.parametrize("kind", ["folder", "table"])

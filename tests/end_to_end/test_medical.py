@@ -105,7 +105,7 @@ def test_compressed_dicom_is_read_or_refused() -> None:
     made.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
     stream = io.BytesIO()
     pydicom.dcmwrite(stream, made)
-    with refused("image", "deflated"):  # a few bytes could become any number of them
+    with refused("image", "deflated"):  # a few deflated bytes could expand to any size
         pictures.read(stream.getvalue(), 1, Window(100, 730))
 
 

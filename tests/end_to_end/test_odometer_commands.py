@@ -144,7 +144,7 @@ def test_a_release_without_a_certificate_makes_the_sum_infinite(
         assert code == 0
     assert "none: a release of it shows pixels without a bound" in err
     assert "ε" not in out
-    for arguments in ((), (one,)):  # JSON has no infinity, and programs that read it stumble over Python's
+    for arguments in ((), (one,)):  # JSON has no infinity, and other programs fail on Python's
         code, out, _ = run("odometer", *arguments, "--json")
         (picture,) = json.loads(out, parse_constant=pytest.fail)["pictures"]
         assert (picture["epsilon"], picture["rho"]) == (None, None)
@@ -397,7 +397,7 @@ def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> Non
         with pytest.raises(KeyboardInterrupt):
             privatize(str(source), tmp_path / "out", codec, str(light_model), Stopping(), choices, Conduct(meter=meter))
     charged_once(30)
-    # With a limit that a second charge would exceed; and another release does exceed it.
+    # The limit allows one charge and not two; another release exceeds it.
     meter = Meter(1.5 * losses(codec.plan, of_pixels(64))[0])
     privatize(str(source), tmp_path / "out", codec, str(light_model), Local(1), choices, Conduct(meter=meter))
     charged_once(30)

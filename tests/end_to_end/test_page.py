@@ -323,7 +323,7 @@ def test_python_verifies_and_decodes_what_the_page_made(page: Page, table: Any, 
     (decoded,) = Codec(denoiser(), made.parameters.plan).decode(made)
     theirs = shown(page)
     assert np.abs(decoded - theirs).max() <= 2
-    # It is that picture, and not any: far nearer to the original than mid-grey is.
+    # It is this picture: far closer to the original than mid-grey is.
     assert np.square(theirs - pixels(original)).mean() < 0.5 * np.square(pixels(original) - 127.5).mean()
 
 
@@ -361,10 +361,10 @@ def test_objects_of_a_size_are_hidden_and_files_go_both_ways(page: Page, table: 
     codec = Codec(denoiser(), made.parameters.plan, table=made.parameters.table)
     (decoded,) = codec.decode(made)
     assert np.abs(decoded - shown(page)).max() <= 2
-    # What is compared with it comes by and by: three samples that differ, and three rivals.
+    # Pictures to compare with arrive one by one: three different samples, and three rivals.
     for name in ("sample 1", "sample 2", "sample 3", "pixelated", "noised", "blurred"):
         expect(page.locator(f'[data-name="{name}"]')).to_be_visible(timeout=MINUTES)
-    # And back: the page says what a file of Python's is to hide, and nothing of its own settings.
+    # In the other direction, the page shows what Python's file hides, and not its own settings.
     theirs = codec.encode([Image.open(SAMPLES / "coffee.png")], odometer=False)
     (decoded,) = codec.decode(theirs)
     give(page, "python.dipp", theirs.to_bytes())
@@ -388,7 +388,7 @@ def test_the_square_is_dragged_to_its_size(page: Page, table: Any) -> None:
         page.mouse.move(box["x"] + 0.5 * box["width"] + reach, box["y"] + 0.4 * box["height"] + reach)
         expect(page.locator("#hide-value")).to_have_text(words)
     page.mouse.up()
-    assert page.locator("#cells").is_hidden()  # a pixel has none
+    assert page.locator("#cells").is_hidden()  # single pixels have no hidden size
     set_object(page, table, 8, 32.0)
     assert page.locator("#cells").is_visible()
 
@@ -478,7 +478,7 @@ def test_every_image_of_an_archive_can_be_seen(page: Page, table: Any) -> None:
 def test_certificates_of_all_plans_are_pythons(page: Page, table: Any) -> None:
     for one in table["plans"]:
         if one["pixels"] > table["pixels"]:
-            continue  # what is stated without a picture is for a small one
+            continue  # without a picture, the page states figures of a small one
         set_budget(page, table, one["epsilon"], one["rate"])
         epsilon = one["certificate"][0]
         said = page.inner_text("#belief")
@@ -488,7 +488,7 @@ def test_certificates_of_all_plans_are_pythons(page: Page, table: Any) -> None:
         assert advice.measured(epsilon) in said
 
 
-# Nothing leaves.
+# Nothing leaves the page.
 
 
 def test_no_request_leaves_the_origin_and_the_page_works_offline(
@@ -613,7 +613,7 @@ def test_a_file_given_during_an_encoding_is_refused(page: Page) -> None:
         page.click("#download")
     assert waiting.value.suggested_filename == "cat.dipp"
     assert Archive.from_bytes(waiting.value.path().read_bytes()).geometry(0).shape == pixels(sample("cat.png")).shape
-    # A file that is no picture changes nothing, not even the name.
+    # A file that is not a picture changes nothing, not even the name.
     give(page, "text.png", b"this is a text")
     expect(page.locator("#error")).to_contain_text("neither a picture")
     with page.expect_download() as waiting:
@@ -697,7 +697,7 @@ def test_wrong_files_get_one_clear_sentence(page: Page, table: Any) -> None:
         assert text.endswith(".")
         assert len(text) < 200
         assert "\n" not in text
-    # It goes on.
+    # The page still works.
     give(page, "small.png", png(24, 24))
     expect(page.locator("#error")).to_be_hidden()
     Archive.from_bytes(encode(page))
@@ -714,7 +714,7 @@ def test_a_large_picture_is_scaled_only_if_that_is_asked_for(page: Page) -> None
 
 def test_cancelling_leaves_nothing_and_the_page_goes_on(page: Page) -> None:
     give(page, "large.png", png(700, 700))
-    page.fill("#hide", "0")  # which takes seconds: a quick one is done before the click
+    page.fill("#hide", "0")  # this encoding takes seconds; a quick one would be done before the click
     page.click("#encode")
     expect(page.locator("#square")).to_be_hidden()
     expect(page.locator("#see-title")).to_have_text("3. Your picture")
@@ -725,7 +725,7 @@ def test_cancelling_leaves_nothing_and_the_page_goes_on(page: Page) -> None:
     expect(page.locator("#see-title")).to_contain_text("Drag the square")
     give(page, "small.png", png(24, 24))
     Archive.from_bytes(encode(page))
-    # What was made before stays, also if another encoding of the picture is cancelled.
+    # The last result stays if another encoding of the picture is cancelled.
     give(page, "large.png", png(700, 700))
     page.fill("#hide", "3")
     made = encode(page)
@@ -851,12 +851,14 @@ def test_the_odds_of_a_pixel_follow_from_the_file(page: Page, table: Any) -> Non
     give(page, "halves.png", out.getvalue())
     set_budget(page, table, 2.0)
     epsilon = Archive.from_bytes(encode(page)).certificate.epsilon
-    # Black above, white below: a bit says so with a probability of 88 %. That ten pixels of each all say the same has a
+    # Black above, white below: a bit is right with a probability of 88 %. That ten pixels of each all agree has a
     # probability below 1e-9.
     met = set()
     odds = page.locator("#odds")
     for y in range(6, 26):
-        odds.evaluate("one => one.replaceChildren()")  # the answer comes later: those of the pixel before must not stay
+        odds.evaluate(
+            "one => one.replaceChildren()"
+        )  # the answer comes later, and the odds of the previous pixel must not stay
         page.fill("#pixel-x", str(y))
         page.fill("#pixel-y", str(y))
         expect(odds).to_contain_text("asked for one bit of its")

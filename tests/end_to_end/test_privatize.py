@@ -575,7 +575,7 @@ def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_
         with watched(children(process.pid)) as orphans:
             process.kill()
             assert process.wait() == -signal.SIGKILL
-            wait_for_end(orphans)  # which would never be, if workers outlived their run
+            wait_for_end(orphans)  # this would wait for ever if workers outlived their run
     assert not watch.store.finished
     codec, counted = tiny_codec(light_model), Conduct(meter=Meter())
     privatize(str(source), target, codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE), counted)
@@ -587,7 +587,7 @@ def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_
 def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     """A limit on the size of files simulates a full disk: the run raises, and published shards stay."""
     source, target = save_table(tmp_path / "s.parquet", 40), tmp_path / "out"
-    size = 2800  # between the run's own files and a shard
+    size = 2800  # larger than the run's own files, and smaller than a shard
     codec, choices = tiny_codec(light_model), Choices(shard_size=40)
 
     def run(source: Path) -> None:
@@ -722,7 +722,7 @@ def test_the_bar_shows_images_speed_and_bits_per_pixel(caplog: pytest.LogCapture
     caplog.set_level("INFO", "dipp")
     screen = io.StringIO()
     bar, ticks = Bar(Console(file=screen, force_terminal=True, width=140)), itertools.count()
-    bar.bar.get_time = lambda: float(next(ticks))  # a second at every look: there is a rate, whatever the time is
+    bar.bar.get_time = lambda: float(next(ticks))  # each look takes a second, so there is a rate at any time
     with bar.bar:
         bar.start(100, 20)
         for _ in range(2):

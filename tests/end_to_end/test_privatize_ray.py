@@ -45,7 +45,7 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", folders)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_worker_niceness", "0")  # what runs beside the tests must not starve its workers
+        patch.setenv("RAY_worker_niceness", "0")  # other work on the machine must not starve its workers
         options = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=options)
         try:
@@ -67,7 +67,7 @@ def actors(node: Any) -> list[int]:
 def command_of(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+    except (FileNotFoundError, ProcessLookupError):  # the process has just ended
         return b""
 
 
@@ -99,7 +99,7 @@ def test_every_image_is_released_once_if_a_worker_and_a_node_die(
             cluster.remove_node(node, allow_graceful=False)
             killed.append("node")
             assert not watch.store.finished, "it was over before the node could be killed"
-        except BaseException as error:  # told by the test's own thread
+        except BaseException as error:  # set by the thread of the test
             failures.append(error)
         finally:
             gate.touch()

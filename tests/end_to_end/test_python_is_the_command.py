@@ -196,7 +196,7 @@ def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odo
     made = dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(2, begin=True))
     with pytest.raises(LimitError):
         dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(1.5 * made.certificate.epsilon))
-    for nothing in (None, 0, ""):  # only False counts nothing
+    for nothing in (None, 0, ""):  # only False turns the odometer off
         with refused("odometer", "True", "False", "Meter"):
             dipp.encode(files[0], epsilon=2, model=model, odometer=nothing)  # type: ignore[arg-type]
         with refused("odometer", "True", "False", "Meter"):

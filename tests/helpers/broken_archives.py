@@ -148,7 +148,7 @@ def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
     """Return bytes with some of them changed, lost or added."""
     out = bytearray(data)
     at = rng.randrange(len(out))
-    # The numbers that steer the parser come before the payload.
+    # The numbers that control the parser come before the payload.
     front = rng.randrange(53, min(len(out), 140))
     match rng.randrange(8):
         case 0:
@@ -263,7 +263,7 @@ def checked_read(data: bytes, again: bool) -> None:
         smallest = min((height * width for _, height, width in archive.runs.tolist()), default=MAX_PIXELS)
         due = recomputed(parameters.plan, parameters.channels, smallest, parameters.delta)
         stated = archive.certificate.epsilon, archive.certificate.rho
-        # The same 64-bit floats stand in the file, too: a reader that only computes would not see another claim.
+        # The file states the same 64-bit floats; a reader that only computed them would not see a false claim.
         assert stated == due, "another certificate than the recomputed one"
         assert struct.pack("<2d", *due) in data, "the file states another certificate than the recomputed one"
     if again:

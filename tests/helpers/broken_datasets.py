@@ -127,7 +127,7 @@ def harmed_shard(rng: random.Random, content: bytes) -> bytes:
         case _:
             out = bytearray(content)
             for _ in range(rng.randint(1, 4)):
-                # Not in the footer, whose numbers pyarrow takes at their word: some end the process.
+                # The footer is not harmed: pyarrow trusts its numbers, and some of them would crash the process.
                 out[rng.randrange(4, len(out) // 2)] ^= 1 << rng.randrange(8)
             return bytes(out)
     stream = io.BytesIO()

@@ -24,7 +24,7 @@ times as much.
 
 def tiny_network(channels: int = 3, size: int = 8) -> Any:
     """Return a tiny network with the same weights every time."""
-    from diffusers import UNet2DModel  # takes seconds, which not every process has to spend
+    from diffusers import UNet2DModel  # the import takes seconds, and not every process needs it
 
     torch.manual_seed(0)
     make: Any = UNet2DModel

@@ -22,7 +22,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             order.append("picture")
 
 
-sys.addaudithook(_hook)  # for as long as the process lives: it sees nothing while nothing is watched
+sys.addaudithook(_hook)  # an audit hook stays for the life of the process; it records only while something is watched
 
 
 @contextlib.contextmanager

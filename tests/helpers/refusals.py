@@ -31,7 +31,10 @@ def refused(
         assert remedy in error.remedy
         assert "\n" not in str(error)
     finally:
-        del caught, error  # whose traceback has this frame: what was open where it was raised would stay open
+        del (
+            caught,
+            error,
+        )  # the traceback holds this frame, which would keep files open that were open where the error was raised
 
 
 def printed(argument: str | Path, problem: str = "", remedy: str = "") -> str:

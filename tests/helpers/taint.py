@@ -42,7 +42,7 @@ class Private(NDArrayOperatorsMixin):
     """How often values were taken out, by name of the place."""
 
     def __init__(self, values: Any) -> None:
-        # A copy: what is written here must not be seen in a public array.
+        # A copy, so that writing here does not change a public array.
         self.__values = np.array(values)
 
     def open(self, who: str) -> np.ndarray[Any, Any]:
@@ -69,7 +69,7 @@ class Private(NDArrayOperatorsMixin):
         return self.__values.size
 
     def __len__(self) -> int:
-        # A number has no length: code that asks for it is about to convert it.
+        # A number has no length; code that asks for its length is about to convert it.
         return len(self.__values) if self.ndim else self._leak()
 
     # What is computed from private values is private.
@@ -110,7 +110,7 @@ class Private(NDArrayOperatorsMixin):
         _no_public([*axes, *options.values()])
         return Private(self.__values.mean(*axes, **options))
 
-    # Everything else would show them.
+    # Everything else would show the values.
 
     def _leak(self, *_: Any, **__: Any) -> NoReturn:
         raise LeakError("a private value was looked at")

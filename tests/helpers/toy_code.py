@@ -112,7 +112,9 @@ class Nearest(Code):
         return np.array([self._drawn(word) for word in self.outcomes(scored)], np.int64)
 
     def _drawn(self, word: Outcomes) -> int:
-        while True:  # one private integer for each unit, drawn again if it is among the last, which are not as likely
+        while (
+            True
+        ):  # one private integer for each unit, drawn again if it is among the last ones, which would not be as likely
             integer = int.from_bytes(randomness.private_bytes(8), "little")
             if integer < (1 << 64) // word.total * word.total:
                 return word.share(integer % word.total).outcome

@@ -44,7 +44,7 @@ def check(found: Survey, files: int, reasons: int) -> None:
     assert found.refused + found.decoded == files
     assert found.slowest < SECONDS
     assert found.largest < BYTES
-    # The damage went deep: many files came through, others stopped at many different places.
+    # The damage went deep: many files were read, and others were refused for many different reasons.
     assert found.decoded > files // 20
     assert len(found.reasons) > reasons
 

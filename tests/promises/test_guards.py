@@ -281,7 +281,7 @@ def test_6_reading_a_picture_mixes_no_pixels(mode: str) -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)).convert(mode)
     before = as_picture(image, 3).pixels
     changed = image.copy()
-    # Another value at (5, 2): one that some other pixel has.
+    # Another value at (5, 2), which some other pixel has.
     values: list[Any] = [image.getpixel((x, y)) for x in range(8) for y in range(8)]
     changed.putpixel((5, 2), next(value for value in values if value != image.getpixel((5, 2))))
     different = (as_picture(changed, 3).pixels != before).any(axis=2)
@@ -332,7 +332,7 @@ def state_error(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> float:
 def test_7_the_decoder_ends_where_the_encoder_does(monkeypatch: pytest.MonkeyPatch) -> None:
     codec = make_codec(SHARP)
     assert state_error(codec, monkeypatch) < 1e-4
-    # An encoder that keeps something to itself ends elsewhere.
+    # An encoder with a state of its own ends elsewhere.
     real, secret = Transition.next_state, [0.1]
 
     def private(self: Transition, x_t: Any, x_hat: Any, z: Any) -> Any:
@@ -352,7 +352,7 @@ def test_8_no_epsilon_without_privacy(coding: Coding, monkeypatch: pytest.Monkey
     assert archive.parameters.claim(of_pixels(64)) is None
     with pytest.raises(NoCertificateError):
         archive.certificate  # noqa: B018
-    # And if somebody declared it private, there is still no number to be had.
+    # Even if somebody declared it private, there is no number to state.
     monkeypatch.setattr(Coding, "certified", property(lambda _: True))
     with pytest.raises(NoCertificateError):
         Certificate.of(codec.plan, of_pixels(64))
@@ -435,7 +435,7 @@ def test_10_what_holds_the_image_does_not_print_it() -> None:
     assert len(printed(talkative)) == 2
 
 
-# 11. What was fitted to the private images; 12. a seed that was chosen after seeing them.
+# 11. Public parts that are fitted to the private images; 12. a seed that is chosen after seeing them.
 
 
 Encode = Callable[[Codec, Any], Archive]
@@ -596,6 +596,6 @@ def test_the_threat_model_names_every_trap_and_only_tests_that_exist() -> None:
     assert len(named) > 12
     for name in named:
         assert name in files or f"def {name}(" in here, name
-    # What it says to be in a file is there.
+    # Files that it names exist.
     for path in re.findall(r"`((?:dipp|tests|src|docs)/[^`]*)`", text):
         assert (ROOT / path).exists() or (ROOT / "src" / path).exists(), path

@@ -187,7 +187,7 @@ def test_modules_under_certificates_need_no_framework() -> None:
     modules = light_modules()
     assert len(modules) > 30
     assert run(LIGHT, json.dumps(modules)) == []
-    assert run(LIGHT, json.dumps(["scipy"])) == ["scipy"]  # the check sees one
+    assert run(LIGHT, json.dumps(["scipy"])) == ["scipy"]  # the check finds one
 
 
 COMMANDS = """

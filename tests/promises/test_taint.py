@@ -207,7 +207,7 @@ def test_leaks_of_questions_are_caught(name: str, monkeypatch: pytest.MonkeyPatc
             codec.encode(pictures_of_two_sizes()[:1], seed=SEED, odometer=False)
 
 
-# The tracking itself: whatever would show a value raises.
+# The tracking itself: everything that would show a value raises.
 
 TABLE = np.arange(256).view(Table)
 
@@ -295,7 +295,7 @@ def test_a_public_array_is_never_written_to() -> None:
     assert not public.any()
 
 
-# The branch for CUDA, which cannot be followed.
+# The branch for CUDA, which taint cannot follow.
 
 
 @EVERY

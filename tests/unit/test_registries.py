@@ -104,7 +104,7 @@ def test_a_registered_channel_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         opened = dipp.open(tmp_path / "two.dipp")
         assert opened.parameters == made.parameters
         assert opened.parameters.plan.channel == Sech()
-        # All three channels of a pixel, in every step, each by what its integers say.
+        # All three channels of a pixel in every step, each with the price of its integers.
         own = [opened.parameters.plan.arithmetic(step) for step in codec.plan.steps]
         losses = [3 * selection.epsilon(one.sensitivity, one.fraction_bits) for one in own]
         assert opened.certificate.epsilon == pytest.approx(math.fsum(losses), rel=1e-9)
@@ -182,7 +182,7 @@ def test_a_registered_code_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     recorder = Recorder()
     rows, end = selected(codec, images, range(3), SEED, recorder)
     assert rows.shape == (3, sum(codec.plan.chunk_counts(of_pixels(64))))
-    # What the encoder wrote down is what the certificate is made from, at 3/2 of the flat code's ε.
+    # The certificate follows from the encoder's ledger, at 3/2 of the flat code's ε.
     found, flat = (Certificate.of(one.plan, of_pixels(64)) for one in (codec, plain))
     assert found.releases == (recorder.ledger(codec.plan, 3),)
     assert found.epsilon == pytest.approx(1.5 * flat.epsilon, rel=1e-3)
@@ -409,7 +409,7 @@ def test_a_registered_denoiser_is_loaded(monkeypatch: pytest.MonkeyPatch, shrink
     assert 12 < opened.certificate.epsilon <= 16
     dark, light = Codec.for_parameters(opened.parameters, shrinking).decode(opened)
     assert (dark.shape, light.shape) == (black.shape, white.shape)
-    # 68.4 in each of 60 runs, since tilts of 8 nats hardly ever err; were nothing conveyed, 0 ± 3.
+    # 68.4 in each of 60 runs, because tilts of 8 nats hardly ever err; without any information, 0 ± 3.
     assert light.mean() - dark.mean() > 34
     other = json.loads((shrinking / NETWORK_CONFIGS[0]).read_text())
     (shrinking / NETWORK_CONFIGS[0]).write_text(json.dumps({**other, "variance": 0.5}))
@@ -466,7 +466,7 @@ def test_a_registered_format_of_datasets_is_read(monkeypatch: pytest.MonkeyPatch
     loaded = dipp.load(tmp_path / "out", model)
     assert len(loaded) == 12
     assert loaded[11].shape == (3, 8, 8)
-    # The others are recognised as before.
+    # The other formats are recognised as before.
     assert len(open_source(str(tmp_path / "out"), Columns(image="payload", labelled=False), tmp_path)) == 12
 
 

@@ -322,7 +322,7 @@ class Vectors:
         units: list[Unit] = [Cells(16), Cells(64), Picture(), Cells(32)]
         plans += [self.questions(unit) for unit in units for _ in range(4)]
         for number, plan in enumerate(plans):
-            # The last describe their source, which the page reads and never writes: a window; no, some or all are grey.
+            # The last files describe their source, which the page only reads: a window; no, some or all grey.
             described = 24 <= number < 32
             marks = number // 2 % 3 if described else 0
             release = self.parameters(plan, windowed=described and number % 2 == 1)

@@ -167,12 +167,12 @@ def test_the_baseline_is_denoised_from_what_was_released(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
-        ("epochs = 2", "epochs = 3", ["ancestral", "metrics.", "train."]),  # metrics are of the clean classifier
+        ("epochs = 2", "epochs = 3", ["ancestral", "metrics.", "train."]),  # metrics depend on the clean classifier
         ("clip = false", "clip = true", ["ancestral", "metrics.", "train.clean.clean."]),
         ("deviations = 4", "deviations = 3", ["deviations."]),
         ('"paper-256-unbound"   # ends at a low timestep: few network calls\nimages = 2', "", ["ancestral"]),
         ("relative_snr = 0.25", "relative_snr = 0.5", ["encode.paper-4-quarter", "metrics.paper-4-quarter"]),
-        ("seeds = [0]", "seeds = [0]\nweight_decay = 1e-4", []),  # as it is anyway
+        ("seeds = [0]", "seeds = [0]\nweight_decay = 1e-4", []),  # which is the default
         ("wave = 4", "wave = 3", []),
         ('reason = "reference"', 'reason = "another"', []),
         ("train = { denoised = [1, 4], noisy = [4] }", 'train = ["denoised", "noisy"]', []),

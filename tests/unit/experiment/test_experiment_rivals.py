@@ -182,9 +182,11 @@ def test_the_law_of_the_noise_is_of_its_epsilon(beyond: Any, kind: type[Rival], 
     rival = kind(epsilon)
     y = torch.from_numpy(drawn(rival, level(255, 4))).permute(0, 3, 1, 2)
     x = torch.rand((2, *y.shape), generator=torch.Generator().manual_seed(1)) * 2 - 1
-    x[:, :2] = x[:, :2].sign()  # the corners of the cube are where it is reached
+    x[:, :2] = x[:, :2].sign()  # it is reached in the corners of the cube
     first, second = (beyond.log_likelihood(rival, y, part) for part in x)
-    loss = (first - second).mean(1) if kind is Cube else (first - second).sum(1)  # the cube's is of the whole pixel
+    loss = (
+        (first - second).mean(1) if kind is Cube else (first - second).sum(1)
+    )  # the cube's density is of the whole pixel
     assert 0.9 * epsilon < float(loss.abs().max()) <= epsilon * (1 + 1e-5)
 
 
@@ -192,7 +194,7 @@ def test_the_law_of_the_noise_is_of_its_epsilon(beyond: Any, kind: type[Rival], 
 def test_what_is_known_after_the_noise_is_the_posterior(beyond: Any, kind: type[Rival]) -> None:
     """Compared with an integral over x; importance sampling errs by its variance, which many pixels average out."""
     rival, generator = kind(4.0), torch.Generator().manual_seed(0)
-    y = torch.full((1, 3, 64, 64), 2.4)  # of one channel, three times the value
+    y = torch.full((1, 3, 64, 64), 2.4)  # one channel has three times the value
     mean, variance = beyond.posterior(rival, y, torch.full_like(y, 0.2), 0.09, generator)
     x = torch.linspace(-3, 3, 60001, dtype=torch.float64)
     law = beyond.log_likelihood(rival, torch.full_like(x, 2.4), x) - (x - 0.2) ** 2 / (2 * 0.09)

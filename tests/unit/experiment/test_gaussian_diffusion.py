@@ -92,7 +92,7 @@ def test_codes_cost_as_much_rho_as_stated_beside_gaussian_states() -> None:
     assert paper.rho / gaussian.rho == pytest.approx(24, rel=0.02)
     assert sharp.rho / gaussian.rho == pytest.approx(1, rel=0.02)
     assert paper.approximate(1e-5) > 4 * gaussian.epsilon(1e-5)
-    # Its loss is bounded, that of a Gaussian is not: in few large steps it costs less.
+    # Its loss is bounded and a Gaussian's is not, so in a few large steps it costs less.
     large = tuple(Step(3 - i, 2 - i, 2.0**-5, 1024, 8) for i in range(3))
     few = Certificate.of(Plan(SHARP, large), of_pixels(1024)).approximate(1e-5)
     assert few < 0.9 * GaussianDiffusion.of_steps(step.snr_gain for step in large).epsilon(1e-5)

@@ -79,7 +79,7 @@ def test_a_rival_is_taken_where_it_has_fewer_bits(budget: Budget | None, denoise
         assert point == min((one[timestep] for one in (ours, theirs) if timestep in one), key=lambda one: one.bits)
         lost = 10 * math.log10(1.1) if point.plan.coding == THRIFTY else 0.0
         assert point.psnr == pytest.approx(float(table.psnr(point.snr)) - lost, abs=1e-9)
-    if budget is not None:  # towards the best quality, only the planner's own are within
+    if budget is not None:  # near the best quality, only the planner's own plans are within the budget
         assert {point.plan.coding for point in points} == {SHARP, THRIFTY}
         assert points[-1].plan.coding == SHARP
         assert all(budget.allows(Certificate.of(point.plan, of_pixels(1024))) for point in points)

@@ -55,7 +55,7 @@ def test_the_witness_adds_up_what_each_picture_tells(number: int) -> None:
     """Equal candidates tell nothing, the sign names the first candidate, and no pixel tells more than its ε."""
     chain, pixels = setting(number)
     others = pixels.copy()
-    others[1:, :3] = 255 - others[1:, :3]  # one pixel, of all but the first picture
+    others[1:, :3] = 255 - others[1:, :3]  # one pixel of every picture except the first
     encoder, first, second = (Selector(chain.plan, chain.seed, one, "cpu") for one in (pixels, pixels, others))
     witness, reverse = Witness(encoder, first, second), Witness(encoder, second, first)
 

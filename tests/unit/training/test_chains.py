@@ -97,7 +97,7 @@ def test_a_stream_counts_what_is_inside() -> None:
     def predict(told: Tensor, snr: Tensor, inside: Tensor) -> Tensor:
         assert (told.shape, snr.shape, inside.shape) == ((210, 14, 16, 16), (210,), (210, 1, 16, 16))
         assert not told[:204, 4:8].any()  # only the last ones have estimates
-        assert not told[4:, 8:].any()  # no answers but of chains
+        assert not told[4:, 8:].any()  # only chains have answers
         seen.append(inside)
         return torch.zeros_like(told[:, :3])
 

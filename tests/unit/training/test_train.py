@@ -75,7 +75,7 @@ def test_the_folder_of_a_run_is_a_denoiser(data: Path, tmp_path: Path) -> None:
     record = json.loads((tmp_path / "out" / "training.json").read_text())
     assert record["identity"] == denoiser.identity
     assert record["steps"] == 6
-    assert record["photographs"] == 23  # the first is held out
+    assert record["photographs"] == 23  # the first picture is held out
     assert record["validations"][-1] == found
     assert sorted(found["PSNR on 16×16"]) == sorted(["0.01", "0.05", "0.2", "1", "4", "16", "64", "100"])
 
