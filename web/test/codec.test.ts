@@ -32,18 +32,18 @@ async function encodeCounting(one: Encoding): Promise<{
       return Reflect.get(target, name) as unknown;
     },
   });
-  const made = await encode(source.release, { height, width, pixels }, denoiserOf(one), quiet);
+  const made = await encode(source.parameters, { height, width, pixels }, denoiserOf(one), quiet);
   return { made, picture, reads };
 }
 
-test("with the same private bytes, the same file comes out", async () => {
+test("the same private bytes give the same file", async () => {
   const own = vectors.encodings!.filter((one) => one.code !== "flat");
   for (const code of ["pairs", "closest"]) assert.ok(own.filter((one) => one.code === code).length >= 5);
   for (const one of own) {
     const source = Archive.fromBytes(fromHex(one.file));
     const { height, width } = source.image(0);
     const made = await withCountedBytes(() =>
-      encode(source.release, { height, width, pixels: fromHex(one.picture) }, denoiserOf(one), quiet));
+      encode(source.parameters, { height, width, pixels: fromHex(one.picture) }, denoiserOf(one), quiet));
     assert.equal(hex(made.archive.bytes), one.file);
   }
 });
@@ -66,18 +66,18 @@ test("a question reads each private pixel once", async () => {
   assert.ok([...reads.values()].every((count) => count === one.steps));
 });
 
-test("a change of one unit leaves what other units are asked and answer as it was", async () => {
+test("a change of one unit changes neither questions nor answers of other units", async () => {
   for (const one of vectors.encodings!.filter((file) => file.code === "closest" && file.unit === "cell")) {
     const source = Archive.fromBytes(fromHex(one.file));
-    const { plan } = source.release;
+    const { plan } = source.parameters;
     const { height, width } = source.image(0);
     const first = fromHex(one.picture);
-    // Everything in the first unit is changed. Under the first question, which depends on nothing else, the answers of all
-    // other units stay as they were, given the same private bytes.
+    // The whole first unit changes. With the same private bytes, all other units answer the first question as before,
+    // because it depends on nothing else.
     const second = first.map((value, i) => (plan.unit.of(Math.floor(i / 3), { height, width }) === 0 ? 255 - value : value));
     const files = [];
     for (const pixels of [first, second]) {
-      files.push(await withCountedBytes(() => encode(source.release, { height, width, pixels }, SHRINKING, quiet)));
+      files.push(await withCountedBytes(() => encode(source.parameters, { height, width, pixels }, SHRINKING, quiet)));
     }
     const [step] = plan.steps;
     if (step?.kind !== "questions" || step.rounds > 1 || step.split > 1) continue;
@@ -87,7 +87,7 @@ test("a change of one unit leaves what other units are asked and answer as it wa
   }
 });
 
-test("files of other words are refused in one line", async () => {
+test("files that were made with other words are refused in one line", async () => {
   const one = vectors.encodings!.find((file) => file.code === "closest")!;
   const source = Archive.fromBytes(fromHex(one.file));
   const other = { ...SHRINKING, books: Books.fromBytes(WORDS, "00") };

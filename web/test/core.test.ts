@@ -8,7 +8,7 @@ import { draw, permutation, stream, words } from "../src/core/randomness";
 import { fromHex } from "../src/format/bytes";
 import { double, fromDouble, vectors } from "./vectors";
 
-test("streams, words, permutations and draws are Python's", () => {
+test("streams, words, permutations and draws equal Python's", () => {
   for (const one of vectors.streams!) {
     const source = stream(fromHex(one.seed), one.image, one.step, one.purpose);
     assert.deepEqual([source.key0, source.key1, source.nonce], one.stream);
@@ -26,7 +26,7 @@ test("sums are exact and rounded once", () => {
   assert.equal(nearest(-(2n ** 53n) - 1n, 1n), -(2 ** 53)); // a tie goes to the even number
 });
 
-test("masks touch, count and charge as Python's", () => {
+test("masks touch, count and price as Python's do", () => {
   for (const one of vectors.masks!) {
     const mask = new Mask(one.period);
     const seed = fromHex(one.seed);
@@ -43,7 +43,7 @@ test("masks touch, count and charge as Python's", () => {
   }
 });
 
-test("the integers of a step are Python's", () => {
+test("the integers of a step equal Python's", () => {
   assert.ok(vectors.arithmetics!.length > 100);
   for (const one of vectors.arithmetics!) {
     const alpha = { numerator: one.alpha[0], denominator: one.alpha[1] };

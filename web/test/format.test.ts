@@ -25,16 +25,16 @@ test("files open, with Python's certificate, rates and indices", () => {
       const found = archive.certificate.forWindow(width, height);
       assert.deepEqual([double(found.epsilon), double(found.rho)], [epsilon, rho]);
     });
-    assert.deepEqual(archive.release.hidden ?? null, one.hidden);
-    const first = headlineOf(archive.certificate, archive.release.hidden);
+    assert.deepEqual(archive.parameters.hidden ?? null, one.hidden);
+    const first = headlineOf(archive.certificate, archive.parameters.hidden);
     assert.deepEqual([double(first.epsilon), first.what], one.headline);
     assert.equal(archive.certificate.unit.words, one.unit.words);
     assert.equal(archive.certificate.unit.reader, one.unit.reader);
     assert.equal(archive.certificate.unit.short, one.unit.short);
     const [change, epsilon] = one.change;
-    // A small change of a unit costs as much as a large one where draws are among the closest.
+    // With the code closest, a small change of a unit costs as much as a large one.
     if (one.code !== "closest") assert.equal(double(archive.certificate.ledger.worst(change).epsilon), epsilon);
-    assert.deepEqual(archive.release.window ?? null, one.window);
+    assert.deepEqual(archive.parameters.window ?? null, one.window);
     one.shapes.forEach(([height, width]: [number, number], number: number) => {
       const image = archive.image(number);
       assert.equal(image.grey, one.grey[number]);
@@ -55,32 +55,32 @@ test("headers and payloads are written byte for byte as Python writes them", () 
   let written = 0;
   for (const one of vectors.archives!) {
     const archive = Archive.fromBytes(fromHex(one.file));
-    const { release, runs } = archive;
+    const { parameters, runs } = archive;
     if (one.code === "flat" || one.described) continue;
-    const header = hex(headerBytes(release, runs, archive.certificate));
+    const header = hex(headerBytes(parameters, runs, archive.certificate));
     assert.equal(one.file.slice(0, header.length), header);
     if (archive.length !== 1) continue;
     const { height, width, indices } = archive.image(0);
-    const ledger = Ledger.planned(release.plan, { height, width, channels: release.channels });
-    assert.equal(hex(Archive.build(release, height, width, indices, ledger).bytes), one.file);
+    const ledger = Ledger.planned(parameters.plan, { height, width, channels: parameters.channels });
+    assert.equal(hex(Archive.build(parameters, height, width, indices, ledger).bytes), one.file);
     written += 1;
   }
   assert.ok(written > 3);
 });
 
-test("a ledger that is not the plan's is not archived", () => {
+test("an encoding whose ledger differs from its plan is not archived", () => {
   const one = vectors.archives!.find((file) => file.code === "pairs" && file.shapes.length === 1);
   const archive = Archive.fromBytes(fromHex(one.file));
   const { height, width, indices } = archive.image(0);
-  const planned = Ledger.planned(archive.release.plan, { height, width, channels: 3 });
+  const planned = Ledger.planned(archive.parameters.plan, { height, width, channels: 3 });
   const [first, ...rest] = planned.selections;
   const wrong = new Ledger(3, planned.mask, planned.code, [{ ...first!, touched: 0 }, ...rest], planned.unit);
-  assert.throws(() => Archive.build(archive.release, height, width, indices, wrong), refused("ledger", "differs from that of its plan"));
+  assert.throws(() => Archive.build(archive.parameters, height, width, indices, wrong), refused("ledger", "differs from that of its plan"));
 });
 
 test("a pixel that is touched more often than the mask says is not archived", () => {
-  const one = vectors.archives!.find((file) => file.code === "pairs" && Archive.fromBytes(fromHex(file.file)).release.plan.mask.period > 3);
-  const { plan } = Archive.fromBytes(fromHex(one.file)).release;
+  const one = vectors.archives!.find((file) => file.code === "pairs" && Archive.fromBytes(fromHex(file.file)).parameters.plan.mask.period > 3);
+  const { plan } = Archive.fromBytes(fromHex(one.file)).parameters;
   const recorded = (touched: (step: number) => number): Ledger => {
     const recorder = new Recorder();
     plan.steps.forEach((_, step) => {
@@ -94,7 +94,7 @@ test("a pixel that is touched more often than the mask says is not archived", ()
   assert.throws(() => recorded(() => 0), refused("ledger", "more often than the mask design says"));
 });
 
-test("parts of an axis are counted as they are made", () => {
+test("the count of parts of an axis equals the number of parts", () => {
   for (const unit of [cells(16), cells(64), PICTURE]) {
     for (const parts of [4, 8, 16]) for (let length = 1; length < 90; length += 1) assert.equal(unit.divisions(length, parts).length - 1, unit.partCount(length, parts));
   }
@@ -116,7 +116,7 @@ test("what Python refuses is refused, and nothing else", () => {
   assert.ok(opened > 200 && refused > 200, `${opened} ${refused}`);
 });
 
-test("what is no archive, cut short or changed gets one line", () => {
+test("files that are no archive, cut short or changed are refused in one line", () => {
   const whole = fromHex(vectors.archives![1]!.file);
   for (let length = 0; length < whole.length; length += 1) {
     assert.throws(() => Archive.fromBytes(whole.slice(0, length)), DippError);
@@ -132,7 +132,7 @@ test("what is no archive, cut short or changed gets one line", () => {
   assert.throws(() => Archive.fromBytes(changed), refused(FILE, "checksum"));
 });
 
-test("golden files open, and say what they said", () => {
+test("golden files open, and state the same facts as before", () => {
   for (const one of vectors.golden!) {
     const data = fromHex(one.file);
     if (!one.readable) {
@@ -140,15 +140,15 @@ test("golden files open, and say what they said", () => {
       continue;
     }
     const archive = Archive.fromBytes(data);
-    assert.equal(archive.release.plan.kind, one.kind);
+    assert.equal(archive.parameters.plan.kind, one.kind);
     assert.equal(archive.certificate.epsilon, fromDouble(one.claims[0]));
     one.indices.forEach((expected: string, i: number) => assert.equal(digest(archive.image(i).indices), expected));
-    assert.deepEqual(archive.release.window, one.window ?? undefined);
+    assert.deepEqual(archive.parameters.window, one.window ?? undefined);
     assert.deepEqual(one.indices.map((_: string, i: number) => archive.image(i).grey), one.grey);
   }
 });
 
-test("what a file says of its source means something", () => {
+test("invalid fields about the source are refused", () => {
   const whole = fromHex(vectors.golden!.find((one) => one.name === "source-pairs")!.file);
   const at = 53 + 3; // behind name, version, model, seed, the number of fields, key and length
   assert.deepEqual([...whole.slice(at, at + 10)], [5, 0x9c, 0xff, 0xff, 0xff, 0x84, 3, 0, 0, 0x60]);
@@ -156,11 +156,11 @@ test("what a file says of its source means something", () => {
     const changed = whole.slice();
     changed[place!] = value!;
     new DataView(changed.buffer).setUint32(changed.length - 4, crc32(changed.subarray(0, -4)), true);
-    if (place === at + 6) assert.equal(Archive.fromBytes(changed).release.window![1], 0xff84);
+    if (place === at + 6) assert.equal(Archive.fromBytes(changed).parameters.window![1], 0xff84);
     else assert.throws(() => Archive.fromBytes(changed), refused(FILE, "damaged"));
   }
 });
 
-test("checksums are zlib's", () => {
+test("checksums equal zlib's", () => {
   assert.equal(crc32(new TextEncoder().encode("123456789")), 0xcbf43926);
 });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { test } from "node:test";
 
-/** The rooms. Each may import those before it; every room may import `errors`. */
+/** The rooms. Each room may import the rooms before it and `errors`. */
 const ROOMS = ["errors", "core", "codes", "privacy", "format", "models", "codec", "redaction", "page"];
 const SOURCE = join(process.cwd(), "src");
 
@@ -30,7 +30,7 @@ test("no module imports a later room, as in Python", () => {
   assert.ok(seen > 50);
 });
 
-test("private randomness has one source, and only the encoder's code asks it", () => {
+test("private randomness has one source, which only the encoder uses", () => {
   const users = modules(SOURCE).filter((path) => /getRandomValues\(|privateWords\(|Math\.random/.test(readFileSync(path, "utf8")));
   assert.deepEqual(users.map((path) => relative(SOURCE, path)).sort(), ["codes/pairs.ts", "core/closest.ts", "core/randomness.ts", "page/rivals.ts"]);
 });

@@ -7,14 +7,14 @@ import { pathToFileURL } from "node:url";
 import { OnnxDenoiser } from "../src/models/onnx";
 import { vectors } from "./vectors";
 
-/** A folder that has the runtime where the page has it. */
+/** Make a folder with the runtime at the same path as on the page. */
 function place(): URL {
   const folder = mkdtempSync(join(tmpdir(), "dipp-"));
   symlinkSync(join(process.cwd(), "node_modules", "onnxruntime-web", "dist"), join(folder, "ort"));
   return pathToFileURL(`${folder}/`);
 }
 
-test("networks of all planes predict what Python does, from evidence of all kinds", async () => {
+test("networks of all planes predict as Python does, from evidence of all kinds", async () => {
   const at = place();
   assert.deepEqual(vectors.networks!.map((one) => one.planes.length), [2, 3, 5, 7]);
   for (const { planes, file, shape, views, cases } of vectors.networks!) {

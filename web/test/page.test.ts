@@ -10,14 +10,14 @@ import { Certificate } from "../src/privacy/certificate";
 import { Ledger } from "../src/privacy/ledger";
 import { refused } from "./refusals";
 
-/** A certificate of one draw of ε = ln 2 for each unit. */
+/** Return the certificate of one draw of ε = ln 2 for each unit. */
 function certificate(unit: Unit): Certificate {
   const terms = { candidates: 16, best: 1, heavy: 2n, light: 1n };
   const one = { step: 0, terms, candidates: 16, chunks: 9, touched: 1, apart: true };
   return new Certificate(new Ledger(3, new Mask(1), CLOSEST, [one], unit));
 }
 
-test("a picture that is opened again is the same picture, and another one is not", () => {
+test("a picture that is opened again is recognised, and another one is not", () => {
   const spent = new Spent();
   const picture = (seed: number, width = 30): { width: number; height: number; pixels: Uint8Array } =>
     ({ width, height: 600 / width, pixels: Uint8Array.from({ length: 1800 }, (_, i) => (seed * i) & 255) });
@@ -31,7 +31,7 @@ test("a picture that is opened again is the same picture, and another one is not
   assert.ok(epsilon >= 5 * Math.LN2 && epsilon < 5.0001 * Math.LN2);
 });
 
-/** The first bytes of a file, from text and numbers. */
+/** Return the first bytes of a file, from text and numbers. */
 const head = (...parts: (string | number)[]): Uint8Array =>
   Uint8Array.from(parts.flatMap((part) => (typeof part === "string" ? [...part].map((c) => c.charCodeAt(0)) : [part])));
 
@@ -52,20 +52,20 @@ test("pictures of more than eight bits are refused, and others are not", () => {
     assert.throws(() => requireEightBits(head(begin)), refused("the picture", "TIFF or JPEG XL"));
 });
 
-test("every ε has a grade, and a bound belongs to the better one", () => {
+test("every ε has a grade, and an ε between two grades has the better one", () => {
   const table = { scale: [{ largest: 1, name: "strong" }, { largest: 4, name: "weak" }, { largest: null, name: "none" }] } as unknown as Table;
   const grades = [0.1, 1, 1.001, 4, 4.001, 1e9].map((epsilon) => gradeOf(epsilon, table));
   assert.deepEqual(grades, ["strong", "strong", "weak", "weak", "none", "none"]);
 });
 
-test("a picture gets the plan of the smallest size that is not below its own, and a larger one that of the largest", () => {
+test("a picture gets the plan of the next larger size, and a larger picture that of the largest", () => {
   const plans = [100, 400].flatMap((pixels) => [1, 2].map((epsilon) => ({ pixels, epsilon, rate: 1 })));
   const table = { plans } as unknown as Table;
   const found = [1, 100, 101, 400, 401].map((pixels) => entryOf(table, 1, 2, 1, pixels));
   assert.deepEqual(found, [plans[1], plans[1], plans[3], plans[3], plans[3]]);
 });
 
-test("the measured figure is that of the smallest budget that is not below an ε", () => {
+test("the measured figure is that of the smallest measured ε that is not below", () => {
   const table = { readers: [[0.5, 86], [1, 92]] } as unknown as Table;
   for (const [epsilon, words] of [[0.1, "86 % of cases (measured at ε = 0.5)"], [0.5, "86 %"], [0.51, "92 %"], [0.99, "92 %"], [1, "92 %"], [9, "92 % of cases (measured at ε = 1)"]] as const)
     assert.ok(measuredWords(epsilon, table).includes(words));

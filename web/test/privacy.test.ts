@@ -8,7 +8,7 @@ import { PIXEL } from "../src/core/units";
 import { boundWords, largestBelief, upper } from "../src/privacy/certificate";
 import { digest, double, fromDouble, vectors } from "./vectors";
 
-test("pairs and flat charge what Python charges", () => {
+test("pairs and flat cost as much as in Python", () => {
   for (const one of vectors.prices!) {
     const [units, largest, fractionBits] = one.moved;
     const terms = { sensitivity: units, fractionBits, clip: largest, slope: 2 ** 20 };
@@ -19,7 +19,7 @@ test("pairs and flat charge what Python charges", () => {
   }
 });
 
-test("closest charges what Python charges, and draws by the same rule", () => {
+test("closest costs as much as in Python, and draws by the same rule", () => {
   for (const one of vectors.weights!) {
     const weights = { candidates: one.candidates, best: one.best, heavy: BigInt(one.heavy), light: BigInt(one.light) };
     const { epsilon, rho } = CLOSEST.price(weights, 1, true, 255);
@@ -27,7 +27,7 @@ test("closest charges what Python charges, and draws by the same rule", () => {
   }
 });
 
-test("the nearest candidates are exactly as many, distinct and ascending, whatever the scores", () => {
+test("the nearest candidates are distinct, ascending and of the same number for any scores", () => {
   for (const { scores, best, expected } of vectors.nearest!) {
     const out = new Int32Array(best);
     bestOf(Float64Array.from(scores, (one: number | string) => (one === "nan" ? NaN : one === "inf" ? Infinity : one === "-inf" ? -Infinity : Number(one))), out);
@@ -48,7 +48,7 @@ test("an index is drawn by its weight", () => {
   });
 });
 
-test("thresholds are Python's, all of them", () => {
+test("all thresholds equal Python's", () => {
   const tables = vectors.prices!.filter((one) => one.thresholds);
   assert.ok(tables.length >= 20);
   for (const one of tables) assert.equal(digest(thresholds(one.moved[1], one.moved[2])), one.thresholds);
@@ -66,7 +66,7 @@ test("bits are drawn by their thresholds", () => {
   }
 });
 
-test("printed bounds are upper bounds, and Python's", () => {
+test("printed bounds are upper bounds, and equal Python's", () => {
   for (const one of vectors.prices!) {
     const value = fromDouble(one.pairs[0]);
     if (!/e/.test(one.printed)) assert.equal(upper(value), one.printed);

@@ -21,7 +21,7 @@ const unitOfPlace = (unit: Unit, place: number): number => (unit as Regions).pla
 const boxesOf = (one: any): Box[] => one.boxes.map(([left, top, width, height]: number[]) => ({ left, top, width, height }) as Box);
 const quiet = (): void => {};
 
-test("normal quantiles are those of tables", () => {
+test("normal quantiles equal those of tables", () => {
   for (const [probability, value] of [[0.5, 0], [0.975, 1.959963984540054], [0.001, -3.090232306167813], [1e-9, -5.997807015007774]] as const) {
     assert.ok(Math.abs(quantile(probability) - value) < 1e-12 * Math.max(1, Math.abs(value)));
   }
@@ -35,7 +35,7 @@ test("a picture becomes the PNG file that Python writes", () => {
   }
 });
 
-test("boxes cover, and are painted in, what Python says, to within a level", async () => {
+test("boxes cover the pixels that Python covers, and are painted alike to within a level", async () => {
   for (const one of vectors.redactions!) {
     const [height, width] = one.shape;
     const picture = { height, width, pixels: fromHex(one.picture) };
@@ -51,7 +51,7 @@ test("boxes cover, and are painted in, what Python says, to within a level", asy
   }
 });
 
-test("what a box shows does not reach the file, its size or the record", async () => {
+test("the content of a box changes neither the file, nor its size, nor the record", async () => {
   const one = vectors.redactions![1]!;
   const [height, width] = one.shape;
   const boxes = boxesOf(one);
@@ -59,7 +59,7 @@ test("what a box shows does not reach the file, its size or the record", async (
     [0, 7, 255].map(async (value) => {
       const pixels = fromHex(one.picture);
       maskOf(boxes, { height, width }).forEach((covered, i) => {
-        if (covered) pixels.fill(value, 3 * i, 3 * i + 2); // the third channel keeps what it was: a colour
+        if (covered) pixels.fill(value, 3 * i, 3 * i + 2); // the third channel stays, so that the pixel has a colour
       });
       const { file, mask } = await redact({ height, width, pixels }, boxes, SHRINKING, quiet);
       const about = { assumptions: [], version: "0", model: SHRINKING.identity };
@@ -90,14 +90,14 @@ test("a grown box stays in the picture", () => {
   assert.equal(grown({ left: 50, top: 3, width: 4, height: 4 }, 1, size), undefined);
 });
 
-test("boxes that are asked answer as Python's do, and show what Python shows", async () => {
+test("boxes that are asked answer as in Python, and show the same", async () => {
   for (const { boxes, places, base, picture, file, decoded, shape: [height, width] } of vectors.answers!) {
     const own = (boxes as number[][]).map(([left, top, wide, high]) => ({ left: left!, top: top!, width: wide!, height: high! }));
     assert.deepEqual(placesOf(own).map(({ unit, left, top, width, height }) => [unit, left, top, width, height]), places);
-    const { release } = Archive.fromBytes(fromHex(file));
-    assert.deepEqual(regions(placesOf(own)).bytes, release.plan.unit.bytes);
+    const { parameters } = Archive.fromBytes(fromHex(file));
+    assert.deepEqual(regions(placesOf(own)).bytes, parameters.plan.unit.bytes);
     const whole = { height, width, pixels: fromHex(picture) };
-    const made = await withCountedBytes(() => Promise.resolve(encodeRegions(release, whole, fromHex(base), SHRINKING)));
+    const made = await withCountedBytes(() => Promise.resolve(encodeRegions(parameters, whole, fromHex(base), SHRINKING)));
     assert.equal(hex(made.archive.bytes), file);
     const theirs = fromHex(decoded);
     toPixels(made.state, 3).forEach((value, i) => assert.ok(Math.abs(value - theirs[i]!) <= 1, `${i}: ${value} ${theirs[i]}`));
@@ -107,8 +107,8 @@ test("boxes that are asked answer as Python's do, and show what Python shows", a
 
 test("an answer depends on the pixels of its own box, and on none outside the boxes", async () => {
   for (const { picture, base, file, shape: [height, width] } of vectors.answers!) {
-    const { release } = Archive.fromBytes(fromHex(file));
-    const { unit } = release.plan;
+    const { parameters } = Archive.fromBytes(fromHex(file));
+    const { unit } = parameters.plan;
     const reads = new Set<number>();
     const pixels = new Proxy(fromHex(picture), {
       get(target, name) {
@@ -116,16 +116,16 @@ test("an answer depends on the pixels of its own box, and on none outside the bo
         return Reflect.get(target, name) as unknown;
       },
     });
-    encodeRegions(release, { height, width, pixels }, fromHex(base), SHRINKING);
+    encodeRegions(parameters, { height, width, pixels }, fromHex(base), SHRINKING);
     for (let pixel = 0; pixel < height * width; pixel += 1) {
       assert.equal(reads.has(pixel), unit.of(pixel, { height, width }) >= 0);
     }
-    // Under other pixels of the first unit, all others answer alike, given the same private bytes.
+    // With other pixels in the first unit and the same private bytes, all other units answer alike.
     const other = fromHex(picture).map((value, i) => (unit.of(Math.floor(i / 3), { height, width }) === 0 ? 255 - value : value));
     const [first, second] = [fromHex(picture), other].map((values) => ({ height, width, pixels: values }));
     const made = [];
     for (const one of [first!, second!]) {
-      made.push(await withCountedBytes(() => Promise.resolve(encodeRegions(release, one, fromHex(base), SHRINKING))));
+      made.push(await withCountedBytes(() => Promise.resolve(encodeRegions(parameters, one, fromHex(base), SHRINKING))));
     }
     const [a, b] = made.map(({ archive }) => archive.image(0).indices) as [Uint32Array, Uint32Array];
     const blocks = a.length / placesOfUnit(unit);
@@ -135,7 +135,7 @@ test("an answer depends on the pixels of its own box, and on none outside the bo
   }
 });
 
-test("regions are refused that overlap without being one unit, are empty, or are numbered in another order", () => {
+test("regions that overlap as different units, are empty or are numbered in another order are refused", () => {
   const box = (unit: number, left: number, width = 4): Place => ({ unit, left, top: 0, width, height: 4 });
   assert.equal(mostPlaces([box(0, 0), box(1, 9), box(0, 2)]), 2);
   assert.equal(regions([box(0, 0), box(1, 4)]).count({ height: 9, width: 9 }), 2);

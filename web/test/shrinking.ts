@@ -1,4 +1,4 @@
-/** A denoiser that `tools/vectors.py` writes down as well: x̂0 = y·SNR/(SNR + 1), within [−1, 1]. */
+/** A denoiser that `tools/vectors.py` has as well: x̂0 = y·SNR/(SNR + 1), within [−1, 1]. */
 
 import { createHash } from "node:crypto";
 import { fromHex } from "../src/format/bytes";
@@ -22,7 +22,7 @@ export const SHRINKING: Denoiser = {
   },
 };
 
-/** Another, which is told answers: 0.1 of each answer, and of what it was compared with, is added. */
+/** A denoiser that takes answers: it adds 0.1 of each answer, and of the value it was compared with. */
 export const TOLD: Denoiser = {
   ...SHRINKING,
   planes: ["state", "compared", "answer"],

@@ -1,4 +1,4 @@
-/** What the Python code computes: `tools/vectors.py` writes it. */
+/** The results of the Python code, which `tools/vectors.py` writes. */
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -6,10 +6,10 @@ import { join } from "node:path";
 
 const PLACE = process.env.DIPP_VECTORS ?? join(process.cwd(), "..", "build", "page", "vectors.json");
 
-/** JSON has no types; each test names the fields that it needs. */
+/** JSON without types; each test names the fields that it needs. */
 export const vectors = JSON.parse(readFileSync(PLACE, "utf8")) as Record<string, any[]>;
 
-/** The bits of a double, as Python writes them. */
+/** Return the bits of a double in hex, as Python writes them. */
 export function double(value: number): string {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, value);
@@ -26,7 +26,7 @@ export function digest(array: ArrayBufferView): string {
   return createHash("sha256").update(new Uint8Array(array.buffer, array.byteOffset, array.byteLength)).digest("hex");
 }
 
-/** Private bytes for a test: SHA-256 of 0, 1, 2, …, as `tools/vectors.py` has them. */
+/** Replace private bytes in a test by SHA-256 of 0, 1, 2, …, as `tools/vectors.py` does. */
 export async function withCountedBytes<T>(run: () => Promise<T>): Promise<T> {
   let used = 0;
   const before = crypto.getRandomValues;

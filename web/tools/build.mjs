@@ -1,4 +1,4 @@
-// Builds the page: `node tools/build.mjs CONTENT OUT`. CONTENT is what `tools/content.py` wrote; OUT is a folder that any
+// Build the page: `node tools/build.mjs CONTENT OUT`. CONTENT is what `tools/content.py` wrote; OUT is a folder that any
 // static server can serve. The runtime comes from the package onnxruntime-web.
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -36,7 +36,7 @@ await build({ ...options, format: "iife", define, entryPoints: { offline: join(p
 writeFileSync(join(out, ".nojekyll"), "");
 console.log(`${out}: ${kept.length} files`);
 
-/** Names of all files of a folder, with forward slashes. */
+/** Return the names of all files of a folder, with forward slashes. */
 function files(folder, root = folder) {
   return readdirSync(folder, { withFileTypes: true })
     .flatMap((entry) => (entry.isDirectory() ? files(join(folder, entry.name), root) : [join(folder, entry.name)]))

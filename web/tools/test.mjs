@@ -1,4 +1,4 @@
-// Bundles the tests of the port and runs them: `node tools/test.mjs`. Python writes the vectors first (`make page-test`).
+// Bundle the tests of the port and run them: `node tools/test.mjs`. Python writes the vectors first (`make page`).
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -16,7 +16,7 @@ import type { Plan } from "../core/plan";
 import { stream } from "../core/randomness";
 import type { Denoiser } from "../models/denoiser";
 import { pixelCuts } from "./grids";
-import type { End } from "./sampling";
+import type { ChainEnd } from "./sampling";
 import { Sensing } from "./trajectory";
 
 /** The public facts of one step of a picture. */
@@ -47,7 +47,7 @@ export interface ChainResult {
   readonly indices: Uint32Array;
   readonly answers: readonly PairAnswers[];
   /** What is known at the end, on the grid of the last step; samples begin there. */
-  readonly end: End;
+  readonly end: ChainEnd;
 }
 
 /** Callback before each network call; receives the calls made and the calls in all, and may throw to stop. */

@@ -4,7 +4,7 @@ import type { Chunks } from "../core/chunking";
 import { rint } from "../core/exact";
 import type { Geometry, Size } from "../core/geometry";
 import { Archive } from "../format/archive";
-import type { Release } from "../format/header";
+import type { PublicParameters } from "../format/header";
 import { DippError, FILE } from "../errors";
 import type { Denoiser } from "../models/denoiser";
 import { Answers } from "./answers";
@@ -17,54 +17,54 @@ export interface Picture extends Size {
   readonly pixels: Uint8Array;
 }
 
-export interface Encoded {
+export interface EncodedPicture {
   readonly archive: Archive;
   readonly result: ChainResult;
 }
 
-/** Encode a picture under a release, whose seed was drawn before the picture was read. */
+/** Encode a picture with public parameters, whose seed was drawn before the picture was read. */
 export async function encode(
-  release: Release,
+  parameters: PublicParameters,
   picture: Picture,
   denoiser: Denoiser,
   progress: Progress,
-): Promise<Encoded> {
-  const { plan, seed, channels } = release;
+): Promise<EncodedPicture> {
+  const { plan, seed, channels } = parameters;
   const { height, width } = picture;
   const geometry = { height, width, channels };
-  requireWords(release, denoiser);
+  requireWords(parameters, denoiser);
   const selector = new Selector(plan, geometry, picture.pixels);
   const result =
     plan.kind === "questions"
       ? await new Answers(plan, denoiser, seed, geometry).run(selector.answer, progress)
       : await new Chain(plan, denoiser, seed, geometry).run(selector.choose, progress);
   const recorded = selector.recorder.ledger(plan, channels);
-  return { archive: Archive.build(release, height, width, result.indices, recorded), result };
+  return { archive: Archive.build(parameters, height, width, result.indices, recorded), result };
 }
 
 /**
  * Encode what the regions of a picture show beyond `base`, the public picture whose regions were painted without reading
- * them. The plan of the release asks these regions; `state` is the picture with the answers.
+ * them. The plan in the parameters asks these regions; `state` is the picture with the answers.
  */
-export function encodeRegions(release: Release, picture: Picture, base: Uint8Array, denoiser: Denoiser): { archive: Archive; state: Float32Array } {
-  const { plan, seed, channels } = release;
+export function encodeRegions(parameters: PublicParameters, picture: Picture, base: Uint8Array, denoiser: Denoiser): { archive: Archive; state: Float32Array } {
+  const { plan, seed, channels } = parameters;
   const { height, width, pixels } = picture;
   const geometry = { height, width, channels };
-  requireWords(release, denoiser);
+  requireWords(parameters, denoiser);
   const selector = new Selector(plan, geometry, pixels);
   const { state, indices } = askRegions(plan, base, geometry, { seed, books: denoiser.books, answer: selector.answer });
-  const archive = Archive.build(release, height, width, indices, selector.recorder.ledger(plan, channels));
+  const archive = Archive.build(parameters, height, width, indices, selector.recorder.ledger(plan, channels));
   return { archive, state };
 }
 
 /** Decode one image of an archive. */
 export async function decode(archive: Archive, number: number, denoiser: Denoiser, progress: Progress): Promise<ChainResult & Size & { grey: boolean }> {
-  const { release } = archive;
-  if (release.model !== denoiser.identity) {
-    throw new DippError(FILE, `was made with another denoiser (${release.model.slice(0, 12)}…)`, "use `dipp decode --model`");
+  const { parameters } = archive;
+  if (parameters.model !== denoiser.identity) {
+    throw new DippError(FILE, `was made with another denoiser (${parameters.model.slice(0, 12)}…)`, "use `dipp decode --model`");
   }
-  requireWords(release, denoiser);
-  const { plan, seed, channels } = release;
+  requireWords(parameters, denoiser);
+  const { plan, seed, channels } = parameters;
   if (plan.unit.kind === "region") throw new DippError(FILE, "holds answers about regions, which belong to a redacted picture", "use `dipp check`");
   const { height, width, grey, indices } = archive.image(number);
   const geometry: Geometry = { height, width, channels };
@@ -78,7 +78,7 @@ export async function decode(archive: Archive, number: number, denoiser: Denoise
 }
 
 /** Throw if a file that asks by words was made with other words than the denoiser has. */
-function requireWords({ plan, table }: Release, { books }: Denoiser): void {
+function requireWords({ plan, table }: PublicParameters, { books }: Denoiser): void {
   if (plan.kind === "questions" && table !== books?.digest) {
     throw new DippError(FILE, "was made with other words than this page has", "use `dipp decode --model`");
   }

@@ -15,14 +15,14 @@ import { type Even, merged } from "../models/evidence";
 import { averaged, squares } from "./grids";
 
 /** What is known at the end of a chain, with its grid and the rows and columns at which the grid cuts the picture. */
-export interface End {
+export interface ChainEnd {
   readonly known: Even;
   readonly grid: Geometry;
   readonly cuts: Cuts;
 }
 
 /** Return the end of a chain on a coarser grid, of at most `pixels` coarse pixels, by means of its state. */
-export function coarser(end: End, pixels: number): End {
+export function coarser(end: ChainEnd, pixels: number): ChainEnd {
   const { known, grid } = end;
   const side = 2 ** Math.max(0, Math.ceil(Math.log2((grid.height * grid.width) / pixels) / 2));
   if (side === 1 || known.estimate) return end; // a grid of answers is coarse already
@@ -40,7 +40,7 @@ const CLEAR = 400;
 /** Return sample `number` from what is known, by `calls` network calls. */
 export async function sampled(
   denoiser: Denoiser,
-  { known, grid }: End,
+  { known, grid }: ChainEnd,
   { seed, number, calls }: { seed: Uint8Array; number: number; calls: number },
 ): Promise<Float32Array> {
   const state = known.state.slice();

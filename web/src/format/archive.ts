@@ -11,7 +11,7 @@ import { damaged, DippError } from "../errors";
 import { Certificate } from "../privacy/certificate";
 import { Ledger } from "../privacy/ledger";
 import { BitReader, BitWriter, ByteReader, crc16, crc32, joined } from "./bytes";
-import { checkKind, type Header, headerBytes, readHeader, type Release, type Run } from "./header";
+import { checkKind, type Header, headerBytes, readHeader, type PublicParameters, type Run } from "./header";
 
 const TRAILER_BYTES = 4;
 const CHECKSUM_FROM_BITS = 512;
@@ -24,9 +24,9 @@ class Layout {
   readonly counts: readonly number[];
   readonly indexBits: number;
 
-  constructor(private readonly release: Release, { height, width }: Size) {
-    this.counts = release.plan.chunkCounts({ height, width, channels: release.channels });
-    this.indexBits = release.plan.steps.reduce((total, step, i) => total + this.counts[i]! * step.indexBits, 0);
+  constructor(private readonly parameters: PublicParameters, { height, width }: Size) {
+    this.counts = parameters.plan.chunkCounts({ height, width, channels: parameters.channels });
+    this.indexBits = parameters.plan.steps.reduce((total, step, i) => total + this.counts[i]! * step.indexBits, 0);
   }
 
   get hasChecksum(): boolean {
@@ -41,7 +41,7 @@ class Layout {
   pack(indices: ArrayLike<number>): Uint8Array {
     const writer = new BitWriter(this.bits);
     let at = 0;
-    this.release.plan.steps.forEach((step, i) => {
+    this.parameters.plan.steps.forEach((step, i) => {
       for (let left = this.counts[i]!; left; left -= 1) writer.put(indices[at++]!, step.indexBits);
     });
     if (at !== indices.length) throw new DippError("indices", `must be ${at} for an image of its size, got ${indices.length}`);
@@ -53,7 +53,7 @@ class Layout {
     const reader = new BitReader(data, image * this.bits);
     const indices = new Uint32Array(this.counts.reduce((total, count) => total + count, 0));
     let at = 0;
-    this.release.plan.steps.forEach((step, i) => {
+    this.parameters.plan.steps.forEach((step, i) => {
       for (let left = this.counts[i]!; left; left -= 1) indices[at++] = reader.take(step.indexBits);
     });
     if (this.hasChecksum && reader.take(CHECKSUM_BITS) !== crc16(indices)) {
@@ -76,13 +76,13 @@ export class Archive {
    * Return the archive of one picture, given its indices in the order of steps and chunks. `recorded` is the ledger of the
    * encoder; throw if it differs from the ledger of the plan, from which every reader computes the certificate.
    */
-  static build(release: Release, height: number, width: number, indices: ArrayLike<number>, recorded: Ledger): Archive {
-    const planned = Ledger.planned(release.plan, { height, width, channels: release.channels });
+  static build(parameters: PublicParameters, height: number, width: number, indices: ArrayLike<number>, recorded: Ledger): Archive {
+    const planned = Ledger.planned(parameters.plan, { height, width, channels: parameters.channels });
     if (!planned.equals(recorded)) {
       throw new DippError("ledger", "of the encoder differs from that of its plan", "nothing was written; report this");
     }
-    const header = headerBytes(release, [{ images: 1, height, width }], new Certificate(planned));
-    const data = joined([header, new Layout(release, { height, width }).pack(indices)]);
+    const header = headerBytes(parameters, [{ images: 1, height, width }], new Certificate(planned));
+    const data = joined([header, new Layout(parameters, { height, width }).pack(indices)]);
     const trailer = new Uint8Array(TRAILER_BYTES);
     new DataView(trailer.buffer).setUint32(0, crc32(data), true);
     return Archive.fromBytes(joined([data, trailer]));
@@ -98,15 +98,15 @@ export class Archive {
     }
     const reader = new ByteReader(inner);
     const header = readHeader(reader);
-    const { release, runs } = header;
+    const { parameters, runs } = header;
     const sizes = new Map(runs.map((run) => [nameOf(run), run]));
-    const steps = release.plan.steps.length;
+    const steps = parameters.plan.steps.length;
     // An image has at least an index for each cycle, and an index at least a bit: refuse larger claims before computing.
-    const least = sizes.size * release.plan.mask.leastSteps(steps);
+    const least = sizes.size * parameters.plan.mask.leastSteps(steps);
     if (least > 8 * reader.left || sizes.size * steps > Math.max(WORK, 8 * reader.left)) {
       throw damaged("its images need more bits than it has");
     }
-    const layouts = new Map([...sizes].map(([name, size]) => [name, new Layout(release, size)]));
+    const layouts = new Map([...sizes].map(([name, size]) => [name, new Layout(parameters, size)]));
     const starts = [reader.at];
     for (const run of runs) {
       const bits = run.images * layouts.get(nameOf(run))!.bits;
@@ -119,8 +119,8 @@ export class Archive {
     return new Archive(bytes, header, starts, layouts);
   }
 
-  get release(): Release {
-    return this.header.release;
+  get parameters(): PublicParameters {
+    return this.header.parameters;
   }
 
   get runs(): readonly Run[] {
@@ -138,7 +138,7 @@ export class Archive {
 
   /** Whether the file was coded by pairs, so that the odds of one pixel are known. */
   get pairs(): boolean {
-    return this.release.plan.code.name === PAIRS.name;
+    return this.parameters.plan.code.name === PAIRS.name;
   }
 
   /** Return the size and the indices of one image, without reading the others. */

@@ -60,7 +60,7 @@ const MAX_CHANNELS = 16;
 const MAX_ALPHA_PART = 2 ** 15 - 1;
 
 /** The public parameters of one encoding. */
-export interface Release {
+export interface PublicParameters {
   readonly plan: Plan;
   /** Hex SHA-256 of the denoiser. */
   readonly model: string;
@@ -87,7 +87,7 @@ export interface Run {
 }
 
 export interface Header {
-  readonly release: Release;
+  readonly parameters: PublicParameters;
   readonly runs: readonly Run[];
   readonly certificate: Certificate;
   /** Whether an image is grey: its channels are views of one value. */
@@ -121,7 +121,7 @@ export function readHeader(reader: ByteReader): Header {
   const separate = reader.varint("deal", TOGETHER, SEPARATE) === SEPARATE;
   const claim: [number, number] = [reader.double(), reader.double()];
   const plan = new Plan(period, code, readSteps(reader, code), separate, unit);
-  const release = { plan, model, seed, channels, ...readOptions(fields, seed) };
+  const parameters = { plan, model, seed, channels, ...readOptions(fields, seed) };
   const runs = readRuns(reader);
   const { height, width } = smallest(unit, runs) ?? { height: 1, width: MAX_PIXELS };
   const certificate = Certificate.of(plan, { height, width, channels });
@@ -129,7 +129,7 @@ export function readHeader(reader: ByteReader): Header {
     throw new DippError(FILE, "states another certificate than its plan has", "do not trust it");
   }
   const images = runs.reduce((sum, run) => sum + run.images, 0);
-  return { release, runs, certificate, grey: readGrey(fields.get(SOURCE), images) };
+  return { parameters, runs, certificate, grey: readGrey(fields.get(SOURCE), images) };
 }
 
 function readFields(reader: ByteReader): Map<number, Uint8Array> {
@@ -150,8 +150,8 @@ function readUnit(reader: ByteReader): Unit {
   return content[0] === REGION ? regionsOf(content.subarray(1)) : unitOf(content);
 }
 
-/** Return the parts of a release that the fields state. */
-function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<Release, "plan" | "model" | "seed" | "channels"> {
+/** Return the public parameters that the fields state. */
+function readOptions(fields: Map<number, Uint8Array>, seed: Uint8Array): Omit<PublicParameters, "plan" | "model" | "seed" | "channels"> {
   const [table, beacon, stated, source, size] = [TABLE, BEACON, DELTA, SOURCE, HIDDEN].map((key) => fields.get(key)?.slice());
   const delta = stated && new DataView(stated.buffer).getFloat64(0, true);
   if (delta !== undefined && !(delta > 0 && delta < 1)) {
@@ -312,25 +312,25 @@ function stepBytes({ code, steps }: Plan): Uint8Array {
   ]);
 }
 
-/** Return the header of a release that the page makes. */
-export function headerBytes(release: Release, runs: readonly Run[], certificate: Certificate): Uint8Array {
-  const { plan } = release;
-  if (release.window) throw new DippError("window", "must be left out, because the page takes pictures of eight bits only");
+/** Return the header of a file that the page makes. */
+export function headerBytes(parameters: PublicParameters, runs: readonly Run[], certificate: Certificate): Uint8Array {
+  const { plan } = parameters;
+  if (parameters.window) throw new DippError("window", "must be left out, because the page takes pictures of eight bits only");
   const fields: [number, Uint8Array][] = [];
-  if (release.seedGiven) fields.push([SEED_GIVEN, new Uint8Array(0)]);
-  if (release.beacon) fields.push([BEACON, release.beacon]);
-  if (release.table !== undefined) fields.push([TABLE, fromHex(release.table)]);
-  if (release.delta !== undefined) fields.push([DELTA, doubles(release.delta)]);
-  if (release.hidden) fields.push([HIDDEN, new Uint8Array(Uint32Array.from(release.hidden).buffer)]);
+  if (parameters.seedGiven) fields.push([SEED_GIVEN, new Uint8Array(0)]);
+  if (parameters.beacon) fields.push([BEACON, parameters.beacon]);
+  if (parameters.table !== undefined) fields.push([TABLE, fromHex(parameters.table)]);
+  if (parameters.delta !== undefined) fields.push([DELTA, doubles(parameters.delta)]);
+  if (parameters.hidden) fields.push([HIDDEN, new Uint8Array(Uint32Array.from(parameters.hidden).buffer)]);
   return joined([
     Uint8Array.from([...MAGIC, VERSION]),
-    fromHex(release.model),
-    release.seed,
+    fromHex(parameters.model),
+    parameters.seed,
     varint(fields.length),
     ...fields.flatMap(([key, value]) => [varint(key), varint(value.length), value]),
     varint(plan.unit.bytes.length),
     plan.unit.bytes,
-    varint(release.channels),
+    varint(parameters.channels),
     varint(SIGN),
     varint(plan.period),
     varint(plan.code.number),

@@ -351,14 +351,14 @@ function countAnswers(own: Picture, answers: Uint8Array | undefined): number {
 }
 
 /** Show the ε of all files of a picture together, if there are several, for the object that the newest file hides. */
-function showTotal(own: Picture, { certificate, release }: Archive): void {
+function showTotal(own: Picture, { certificate, parameters }: Archive): void {
   const whole = certificate.unit.kind === "picture" ? ([own.width, own.height] as const) : ([1, 1] as const);
-  const total = spent.add(own, certificate, release.hidden ?? whole);
+  const total = spent.add(own, certificate, parameters.hidden ?? whole);
   const again = element("again");
   again.hidden = total.files < 2;
   again.textContent =
     `You have made ${total.files} files of this picture. Somebody who gets all of them learns up to ε = ${upper(total.epsilon)} ` +
-    `about ${headlineOf(certificate, release.hidden).what}: the costs add up. Give away one of them, and do not choose it by ` +
+    `about ${headlineOf(certificate, parameters.hidden).what}: the costs add up. Give away one of them, and do not choose it by ` +
     "how well it came out: no certificate covers a choice that looks at the picture.";
 }
 

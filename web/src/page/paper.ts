@@ -15,25 +15,25 @@ const FACE = [60, 80] as const;
 
 /** Return in words how well a file hides objects of the size that it was made to hide. */
 export function headlineWords(archive: Archive): string {
-  const first = headlineOf(archive.certificate, archive.release.hidden);
+  const first = headlineOf(archive.certificate, archive.parameters.hidden);
   return `${sentence(boundWords(first))} (ε = ${upper(first.epsilon, 3)}).`;
 }
 
 export function showCertificate(archive: Archive, table: Table): void {
-  const { certificate, release } = archive;
+  const { certificate, parameters } = archive;
   const { ledger, unit } = certificate;
   const epsilon = upper(certificate.epsilon);
-  const first = headlineOf(certificate, release.hidden);
+  const first = headlineOf(certificate, parameters.hidden);
   element("statement").textContent = `ε = ${epsilon} pure, ρ = ${upper(certificate.rho)} zCDP, per ${unit.words}`;
   const changed = unit.kind === "pixel" ? "one pixel" : unit.kind === "cell" ? `one ${unit.short}` : "the whole picture";
   element("certificate-words").textContent =
     `Change ${changed} in any way${unit.kind === "picture" ? "" : ", and nothing else"}: no file becomes more than e^ε = ` +
     `${upper(Math.exp(certificate.epsilon) * (1 + 2 ** -40), 3)} times as likely. So ${boundWords(first)}: ` +
     `${gradeOf(first.epsilon, table)} as a bound. ` +
-    (unit.kind === "pixel" && !release.hidden ? `Without that knowledge, ${measuredWords(first.epsilon, table)}. ` : "") +
+    (unit.kind === "pixel" && !parameters.hidden ? `Without that knowledge, ${measuredWords(first.epsilon, table)}. ` : "") +
     (unit.kind === "picture" ? "" : `k ${unit.short}s together cost k times ε. `) +
     `This page has computed it from the file's public numbers` +
-    (release.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
+    (parameters.table === undefined ? "." : ", and the file names the public table that its plan was made from.");
   element("recognisable").textContent = `Recognisable: ${recognisable(archive, table)}.`;
   showPrices(archive);
   list("assumptions", table.assumptions);
@@ -51,13 +51,13 @@ export function showCertificate(archive: Archive, table: Table): void {
   element("ledger-total").replaceChildren(worst);
   const facts: [string, string][] = [
     ["(ε, δ)", DELTAS.map((delta) => `ε = ${upper(certificate.approximate(delta))} at δ = 10^−${Math.round(-Math.log10(delta))}`).join(", ")],
-    ["code", `${release.plan.code.name} on the sign channel, ${counted(release.plan.steps.length, "step")}, format ${VERSION}`],
+    ["code", `${parameters.plan.code.name} on the sign channel, ${counted(parameters.plan.steps.length, "step")}, format ${VERSION}`],
     ["images", archive.runs.map((run) => `${run.images} of ${run.width}×${run.height}`).join(", ")],
-    ["seed", `${hex(release.seed)}${release.seedGiven ? ", given by the caller" : ", drawn before the picture was read"}`],
-    ...(release.beacon ? [["beacon", beaconWords(release.beacon)] as [string, string]] : []),
-    ...(release.window ? [["window", `${release.window.join(":")} of the stored values`] as [string, string]] : []),
-    ["denoiser", release.model],
-    ["table", release.table ?? "none"],
+    ["seed", `${hex(parameters.seed)}${parameters.seedGiven ? ", given by the caller" : ", drawn before the picture was read"}`],
+    ...(parameters.beacon ? [["beacon", beaconWords(parameters.beacon)] as [string, string]] : []),
+    ...(parameters.window ? [["window", `${parameters.window.join(":")} of the stored values`] as [string, string]] : []),
+    ["denoiser", parameters.model],
+    ["table", parameters.table ?? "none"],
   ];
   element("facts").replaceChildren(...facts.flatMap(([name, value]) => [made("dt", name), made("dd", value)]));
 }
@@ -82,10 +82,10 @@ function showPrices({ certificate, runs }: Archive): void {
 }
 
 /** Return whether people and things can be recognised in the decoded picture, and why. */
-function recognisable({ certificate, release }: Archive, table: Table): string {
+function recognisable({ certificate, parameters }: Archive, table: Table): string {
   const { unit } = certificate;
-  const { epsilon, what } = headlineOf(certificate, release.hidden);
-  if (unit.kind === "pixel" && !release.hidden) return table.recognisable;
+  const { epsilon, what } = headlineOf(certificate, parameters.hidden);
+  if (unit.kind === "pixel" && !parameters.hidden) return table.recognisable;
   if (unit.kind === "picture") return `perhaps, because ε is about the whole picture, and one of ${upper(epsilon, 3)} may allow a likeness; other pictures of the same people are not covered`;
   return `perhaps: the ε of ${upper(epsilon, 3)} is that of ${what}, and whatever is larger pays more; treat the people in the picture as identifiable if they are larger`;
 }

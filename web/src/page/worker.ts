@@ -8,7 +8,7 @@ import { coarser, sampled } from "../codec/sampling";
 import { DippError } from "../errors";
 import { Archive } from "../format/archive";
 import { hex } from "../format/bytes";
-import type { Release } from "../format/header";
+import type { PublicParameters } from "../format/header";
 import type { Plan } from "../core/plan";
 import type { Size } from "../core/geometry";
 import { Books } from "../models/books";
@@ -90,8 +90,8 @@ async function fetched(address: URL): Promise<Uint8Array> {
   return bytes;
 }
 
-/** Return a release of a plan, with a public seed that was not used before. */
-function releaseOf(plan: Plan): Release {
+/** Return the public parameters of a plan, with a seed that was not used before. */
+function parametersOf(plan: Plan): PublicParameters {
   const seed = seeds.pop();
   if (!seed) throw new DippError("the page", "has used all public seeds, which it drew before it read a picture", "load it again");
   const { model, channels } = table;
@@ -131,7 +131,7 @@ async function extras(archive: Archive, size: Size & { grey: boolean }, { end }:
   const calls = Math.min(Math.max(Math.floor(CALLED_PIXELS / (from.grid.height * from.grid.width)), LEAST_CALLS), MOST_CALLS);
   for (const [number, name] of (["sample 1", "sample 2", "sample 3"] as const).entries()) {
     await show(name, async () => {
-      const found = await sampled(network, from, { seed: archive.release.seed, number, calls });
+      const found = await sampled(network, from, { seed: archive.parameters.seed, number, calls });
       return interpolated(found, table.channels, from.cuts, pixelCuts(size));
     });
   }
@@ -147,9 +147,9 @@ async function handle(request: Request): Promise<void> {
     await denoiser;
   } else if (request.type === "encode") {
     const { entry, height, width, pixels } = request;
-    const release = { ...releaseOf(planOf(entry, height * width)), hidden: hiddenBy(entry) };
+    const parameters = { ...parametersOf(planOf(entry, height * width)), hidden: hiddenBy(entry) };
     const picture = { height, width, pixels };
-    const { archive, result } = await encode(release, picture, await denoiser, progress);
+    const { archive, result } = await encode(parameters, picture, await denoiser, progress);
     const size = { height, width, grey: false };
     finish(archive, 0, size, result);
     await extras(archive, size, result, picture);
@@ -160,10 +160,10 @@ async function handle(request: Request): Promise<void> {
     await extras(archive, result, result);
   } else if (request.type === "redact") {
     const { boxes, compression, name, epsilon } = request;
-    const release = epsilon ? releaseOf(planOfBoxes(table, epsilon, boxes)) : undefined; // draw the seed before a box is read
+    const parameters = epsilon ? parametersOf(planOfBoxes(table, epsilon, boxes)) : undefined; // draw the seed before a box is read
     const network = await denoiser;
     const base = await redact(request, boxes, network, progress);
-    const asked = release && encodeRegions(release, request, base.picture.pixels, network);
+    const asked = parameters && encodeRegions(parameters, request, base.picture.pixels, network);
     const { file, mask, picture } = asked ? pasted(base, toPixels(asked.state, table.channels)) : base;
     const record = recordOf(file, name, picture, boxes, mask, compression, table, asked?.archive);
     reply({ type: "redacted", file, record, pixels: picture.pixels, boxes: boxes.length, answers: asked?.archive.bytes });
