@@ -18,6 +18,9 @@ the network (`predict`), the private draw (`choose`), what is observed (`noise`)
 **Fewer**: PSNR of the square of 256×256 in the middle of each photograph, by the plans of fewer calls for a picture of
 768×512, beside what the planner expects. A plan is coded `ROUNDS` times: each draw is random.
 
+**Files**: bytes of each photograph's own file, of JPEG files of it at several qualities, and of the payload of the
+default plan.
+
 **Plans**: of the default preset, what a picture of each size takes: steps, bits per pixel, and network calls, counted
 by their pixels over those of the picture; before, without levels and at one bit per pixel.
 """
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import itertools
 import json
 import os
@@ -54,10 +58,11 @@ from dipp.planning.sensing import SensingPlanner
 from dipp.planning.table import ErrorTable
 from dipp.privacy.budget import Budget
 
-TASKS = ("plans", "commands", "parts", "fewer")
+TASKS = ("plans", "commands", "parts", "fewer", "files")
 CALLS = (19, 15, 11, 9, 7, 5)
 ROUNDS = 2
 SIDE = 256
+QUALITIES = (75, 85, 90, 95)
 SIZES = ((512, 768), (3000, 4000), (4000, 6000))
 HERE = Path(__file__).parents[1]
 MAIN = "from dipp.cli import main; main()"
@@ -164,6 +169,32 @@ def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
     return rows
 
 
+def files(photographs: list[Path], epsilons: list[float]) -> dict[str, Any]:
+    """Return the bytes of photographs as they are, as JPEG files and as payloads of default plans, and a summary."""
+    denoiser, table = models.load(embedded.FOLDER, "cpu"), ErrorTable.of_model(embedded.FOLDER)
+    rows: dict[str, Any] = {}
+    for path in photographs:
+        with Image.open(path) as source:
+            picture = source.convert("RGB")
+        sizes = {"own": path.stat().st_size}
+        for quality in QUALITIES:
+            picture.save(stored := io.BytesIO(), "JPEG", quality=quality)
+            sizes[f"JPEG, quality {quality}"] = stored.tell()
+        geometry = Geometry(picture.height, picture.width, 3)
+        for epsilon in epsilons:
+            budget = Budget.pure(epsilon)
+            sizes[f"ε = {epsilon:g}"] = round(
+                preset("sharp").planner(denoiser, table, budget, geometry).choose(budget).bits / 8
+            )
+        rows[path.name] = {"size": f"{picture.width}×{picture.height}"} | sizes
+    largest = [max(row[f"ε = {epsilon:g}"] for epsilon in epsilons) for row in rows.values()]
+    names = ["own", *(f"JPEG, quality {quality}" for quality in QUALITIES)]
+    larger = {
+        name: sum(row[name] > payload for row, payload in zip(rows.values(), largest, strict=True)) for name in names
+    }
+    return {"photographs": rows, "files larger than the payload": larger, "of": len(rows)}
+
+
 def commit(tree: Path) -> str:
     """Return the commit of a tree."""
     words = ["git", "-C", str(tree), "describe", "--always", "--dirty", "--exclude=*"]
@@ -213,6 +244,8 @@ def main() -> None:
 
     if "plans" in options.tasks:
         stored["plans"] = plans()
+    if "files" in options.tasks:
+        stored["files"] = files(options.photographs, options.epsilons)
     for epsilon in options.epsilons:
         if "parts" in options.tasks:
             stored.setdefault("parts", {}).update(

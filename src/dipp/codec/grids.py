@@ -7,18 +7,21 @@ one interval of rows and one of columns. The picture itself is the grid that cut
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from dipp.core.arrays import Array, alike, host, library, single
+from dipp.core.arrays import Array, alike, host, library, room, single
 from dipp.core.geometry import Geometry
 from dipp.core.steps import BLOCK, ROUNDS
 
 Integers = NDArray[np.int64]
 
+BAND = 1 << 16
+"""Number of pixels of a large picture that are interpolated at a time, about."""
 REACH = 2 * BLOCK
 """Largest distance, in coarse pixels, of the answers from which a coarse pixel without an answer is predicted."""
 
@@ -147,30 +150,53 @@ def _blocks(values: Array) -> Array:
 def interpolated(values: Array, source: Cuts, onto: Cuts) -> Array:
     """Return values of one grid interpolated at the centres of another by a Catmull-Rom cubic, clipped to [−1, 1].
 
+    It is computed in bands of rows, which stay in the processor's cache.
+
     Args:
         values: Values of the grid `source`, (N, C, rows, columns).
         source: The grid that the values belong to.
         onto: The grid of the result.
     """
-    for axis, (cuts, target_cuts) in enumerate(zip(source, onto, strict=True)):
-        values = _along(values, 2 + axis, cuts, target_cuts)
-    return values.clip(-1, 1)
+    height, width = (len(cuts) - 1 for cuts in onto)
+    down, across = (_taps(*cuts) for cuts in zip(source, onto, strict=True))
+    step = max(1, BAND // width)
+    if step >= height:
+        return _along(_along(values, 2, down), 3, across).clip(-1, 1)
+    whole = room((*values.shape[:2], height, width), values)
+    for first in range(0, height, step):
+        rows = slice(first, min(first + step, height))
+        part = None if down is None else [(places[rows], weights[rows]) for places, weights in down]
+        band = values[:, :, rows] if part is None else _along(values, 2, part)
+        whole[:, :, rows] = _along(band, 3, across).clip(-1, 1)
+    return whole
 
 
-def _along(values: Array, axis: int, cuts: Integers, target_cuts: Integers) -> Array:
-    """Return values interpolated along one axis, from the centres between cuts to those between other cuts."""
+Taps = Sequence[tuple[Integers, NDArray[np.float32]]] | None
+"""The four neighbours of each position along an axis with their weights; None if the positions stay as they are."""
+
+
+def _taps(cuts: Integers, target_cuts: Integers) -> Taps:
+    """Return the taps that interpolate from the centres between cuts to those between other cuts."""
     if np.array_equal(cuts, target_cuts):
-        return values
+        return None
     centres, targets = ((edges[:-1] + edges[1:]) / 2 for edges in (cuts, target_cuts))
     last = len(centres) - 1
     left = np.clip(np.searchsorted(centres, targets, side="right") - 1, 0, max(last - 1, 0))
     width = np.ones_like(targets) if last == 0 else centres[np.minimum(left + 1, last)] - centres[left]
     t = np.clip((targets - centres[left]) / width, 0, 1)
     taps = (-t + 2 * t**2 - t**3, 2 - 5 * t**2 + 3 * t**3, t + 4 * t**2 - 3 * t**3, -(t**2) + t**3)
+    places = (np.clip(left + offset, 0, last) for offset in (-1, 0, 1, 2))
+    return [(place, (tap / 2).astype(np.float32)) for place, tap in zip(places, taps, strict=True)]
+
+
+def _along(values: Array, axis: int, taps: Taps) -> Array:
+    """Return values interpolated along one axis."""
+    if taps is None:
+        return values
     total: Array = 0
-    for offset, tap in zip((-1, 0, 1, 2), taps, strict=True):
-        part = values[_part(axis, alike(np.clip(left + offset, 0, last), values))]
-        part *= _weights((tap / 2).astype(np.float32), axis, values)
+    for places, weights in taps:
+        part = values[_part(axis, alike(places, values))]
+        part *= _weights(weights, axis, values)
         part += total  # in place, which saves a copy of large pictures
         total = part
     return total

@@ -49,7 +49,7 @@ from dipp.models import diffusion
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence, answered
 
-BAND = 1 << 20
+BAND = 1 << 16
 """Largest number of pixels whose state is updated at a time, in bands of rows."""
 
 
