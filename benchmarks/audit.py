@@ -1,9 +1,9 @@
-"""The audit of the certified presets, with its plot: observed loss against what is claimed.
+"""The audit of the certified presets, with its plot of observed against claimed losses.
 
     python benchmarks/audit.py --out benchmarks/results/audit.json --plot benchmarks/results/audit.png
 
-No model and no images are needed. The JSON has what `dipp audit --json` prints for several presets, and the points.
-Of presets with the same codings, the first is audited. `--quick` audits the default preset alone.
+No model and no images are needed. The JSON has the output of `dipp audit --json` for several presets, and the points of
+the plot. Of presets with the same codings, only the first is audited. `--quick` audits the default preset alone.
 """
 
 from __future__ import annotations

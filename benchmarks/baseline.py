@@ -1,9 +1,9 @@
-"""Privatise, then compress: Laplace noise of scale 765/ε a channel, clamped, then a lossless codec.
+"""Privatise, then compress: Laplace noise of scale 765/ε per channel, clamped, then a lossless codec.
 
     python benchmarks/baseline.py IMAGES.npz --out benchmarks/results/baseline.json
 
-The same certificate as the codec's (pure ε per pixel of three channels), on the first images of `encode` in IMAGES.npz;
-without a name, on tiles of the sample pictures.
+It has the same certificate as the codec (pure ε per pixel of three channels), and is measured on the first images of
+`encode` in IMAGES.npz; by default, on tiles of the sample pictures.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a change of one pixel costs by its size: pure ε of steps without a clip, and of clipped steps, at ε = 4.
+"""The pure ε of a change of one pixel by the size of the change, for steps with and without a clip, at ε = 4.
 
     python benchmarks/change_plot.py --out docs/change.png
 
-Nothing is measured: every number is computed from the ledger of a plan, as `Certificate.between` does it. A change is
-that of one channel, in grey levels of 255. A clip of width c is 127.5·c levels, and a change of twice that costs all.
+Nothing is measured: every number is computed from the ledger of a plan, as `Certificate.between` does it. Changes
+are of one channel, in grey levels of 255. A clip of width c is 127.5·c levels; a change of twice that costs all of ε.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What preset `sharp` should be without a clip, at each ε: period, candidates, pad, saturation, code; on public images.
+"""The choice of preset `sharp` without a clip, at each ε: period, candidates, pad, saturation and code.
 
     python benchmarks/choice.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/choice.json
 
 IMAGES.npz holds a uint8 array `choose` (N, 32, 32, 3) of public images, which neither the costs in TABLE.json were
 measured on nor any other benchmark encodes. Each setting is planned for the best expected quality within ε, coded once,
-and compared with the channel sampled without a code along the same plan. What is best where the rate is the limit, and
-not the budget, is asked at three tenths of the rate that the first setting takes. Without names, it is the denoiser
-that ships with dipp on tiles of the sample pictures; `--quick` tries the first setting alone, on a few pictures at ε =
-16.
+and compared with the channel sampled without a code along the same plan. To see which is
+best if the rate is the limit, each is also planned at three tenths of the rate of the first setting. By default the
+benchmark takes the denoiser that ships with dipp and tiles of the sample pictures. `--quick` tries only the first
+setting, on a few pictures at ε = 16.
 """
 
 from __future__ import annotations

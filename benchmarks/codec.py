@@ -1,15 +1,15 @@
-"""Speed of the codec: images a second, split into network, scoring and rest, beside the same stages written naively.
+"""Speed of the codec in images per second, divided into network, scoring and rest, beside naive programs.
 
     python benchmarks/codec.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/codec-cuda.json
 
-IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); without names, it is the denoiser that ships with dipp on tiles
-of the sample pictures. `--methods` and `--epsilons` choose presets and ε of a pixel: by default all at ε = 16.
-`--quick` takes two images, and leaves out the naive program. The rate is that of a run
-without clocks inside; the split comes from a second run that waits for the device at the bounds of each stage. "Naive"
-is what one writes first: diffusers' network on one image at a time, candidates as a matrix of floats for one chunk at a
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); by default, the denoiser that ships with dipp and tiles of
+the sample pictures. `--methods` and `--epsilons` choose presets and ε per pixel, by default all at ε = 16.
+`--quick` takes two images, and leaves out the naive program. The rate is of a run
+without clocks inside; the division is of a second run that waits for the device at the ends of each stage. The "naive"
+program is a first draft: diffusers' network on one image at a time, candidates as a matrix of floats for one chunk at a
 time, Gumbel noise in floats. It does the same work (as many steps, chunks and candidates) in the same run, on fewer
 images, and has no certificate. The bias is the PSNR of the channel sampled without a code minus that of the coded
-images, along the same plan. Both are of steps along timesteps, and so of what the presets were without a clip alone.
+images, along the same plan. Both exist only for steps along timesteps, which is how presets were without a clip.
 """
 
 from __future__ import annotations

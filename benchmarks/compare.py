@@ -5,17 +5,17 @@
 
 Each checkout runs `compare_side.py` (from this checkout, so that both sides run the same script) under its own
 `.venv/bin/python`. The private bytes are scripted, the public seeds are fixed, and the denoiser is a small blur, so
-that everything a side computes is a function of its code. Every case states, for both sides: the steps of the plan, the
+that everything a side computes is a function of its code. Each case states for both sides the steps of the plan, the
 indices, pure ε, ρ and (ε, δ), the numbers of the ledger, and the decoded pictures (posterior mean and last state).
 
 Cases: each preset at several budgets, and 40 random plans, some by a planner and some by hand
 (codes pairs, flat, step-limited PPR and PFR; clipped steps and steps along timesteps; one and three channels; grey and
 coloured pictures of several sizes).
 
-Checkouts from f31e594 on deal coordinates that are coded alone, as those of pairs are, in ascending order, where
-earlier ones dealt them by the public shuffle: other coordinates take other private bytes. So the new side runs twice:
-as it is, and with the order of the shuffle put back. The script prints how many cases agree in each respect, and exits
-with 1 if any differs in the order of the shuffle. Where the API of the new side has changed, change the functions at
+Checkouts since f31e594 deal coordinates that are coded alone, such as those of pairs, in ascending order; earlier ones
+dealt them by the public shuffle, so the private bytes go to other coordinates. So the new side runs twice: unchanged,
+and with the order of the shuffle. The script prints how many cases agree in each respect, and exits with 1 if any
+differs in the order of the shuffle. Where the API of the new side has changed, change the functions at
 the head of `compare_side.py`.
 """
 

@@ -2,7 +2,7 @@
 
     python compare_side.py CASES.json OUT.json
 
-The functions under "What a checkout calls things" are all that knows the API of dipp. Each tries the newer names first.
+Only the functions under "Names of the API in each checkout" use the API of dipp. Each tries the newer names first.
 """
 
 from __future__ import annotations

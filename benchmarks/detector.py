@@ -1,4 +1,4 @@
-"""How many faces `dipp regions --detector faces` finds, and whether it covers them.
+"""The faces that `dipp regions --detector faces` finds, and whether it covers them.
 
     python benchmarks/detector.py --out benchmarks/results/detector.json
     python benchmarks/detector.py --annotated FOLDER --out benchmarks/results/detector-photographs.json
@@ -8,8 +8,8 @@ ships. They are scaled up, so that a face fills a small, a middle or a large pic
 a square of half the sides, lies in one box. *False* counts other pictures in which any box is found.
 
 FOLDER has photographs of people and XML files of their faces as dlib has them: its `examples/faces`, nine photographs
-of PASCAL VOC 2011. *Whole* counts faces whose whole box lies in one that was found, *others* boxes in which no
-annotated face lies: there may be a face that nobody annotated, or none.
+of PASCAL VOC 2011. *Whole* counts faces whose whole box lies in one that was found, and *others* boxes without
+an annotated face, which may still contain a face.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Whether files travel: archives made on the CPU and on CUDA, decoded on both, and how far the pixels are apart.
+"""Differences between devices: archives made on the CPU and on CUDA, decoded on both, and compared.
 
     python benchmarks/devices.py MODEL IMAGES.npz TABLE.json --out benchmarks/results/devices.json
     python benchmarks/devices.py MODEL CIFAR --units --images 32 --out benchmarks/results/devices-units.json
 
-IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). A GPU is needed. Differences are in grey levels of 255, the
-largest over all images, of the noisy reconstruction and of the posterior mean at the final step. With `--units`, they
-are those of the decoded pictures of units larger than a pixel, by the words of MODEL.
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). A GPU is needed. Stated are the largest differences over all
+images, in grey levels of 255, of the noisy reconstruction and of the posterior mean at the final step. With `--units`,
+the decoded pictures of units larger than a pixel are compared, by the words of MODEL.
 """
 
 from __future__ import annotations

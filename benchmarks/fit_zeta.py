@@ -2,12 +2,12 @@
 
     python benchmarks/fit_zeta.py [--out FILE.json]
 
-prints `entropy.REFITTED` (a row for each pad, a column for each KL, in units of 1/64) and what it saves. Simulated are
-the Laplace channel at α = 2 and chunks of many small, equal shifts. Scores are drawn from the law that dipp's integer
-scores have: the law of one coordinate, convolved with itself. The zeta law is an exponential family with the statistic
-log k, so the best exponent depends on the mean of log2 K alone; that mean is taken over P[K = k | Z] exactly in each
-simulated chunk, not over one draw of K. Two minutes on two cores; with `--quick` a few seconds, in which the table is
-not settled yet.
+prints `entropy.REFITTED` (a row for each pad, a column for each KL, in units of 1/64) and how much it saves. It
+simulates the Laplace channel at α = 2 and chunks of many small, equal shifts. Scores are drawn from the law that dipp's
+integer scores have: the law of one coordinate, convolved with itself. The zeta law is an exponential family with the
+statistic log k, so the best exponent depends on the mean of log2 K alone; that mean is taken over P[K = k | Z] exactly
+in each simulated chunk, not over one draw of K. It takes two minutes on two cores; `--quick` takes a few seconds, with
+a table that is not settled yet.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Structure-aware fuzzing of what is read from others: archives, and datasets of shards with a manifest.
+"""Structure-aware fuzzing of files that come from other people: archives, and datasets of shards with a manifest.
 
     python benchmarks/fuzz.py archives --files 10000000 --workers 16 --out benchmarks/results/fuzz-archives.json
     python benchmarks/fuzz.py datasets --files 100000 --workers 16 --out benchmarks/results/fuzz-datasets.json
 
-Files are made from small good ones (`tests/helpers/broken_archives.py`, `broken_datasets.py`); most get their checksums
-right again, so that the damage gets past them. Each must be refused by one clear line, or be read; what is read must
-have the certificate that is computed again from its plan, and archives one spelling. A crash, any other exception, more
-than a second of CPU time or more than 64 MiB of memory is a finding: its bytes are kept in the JSON, and belong into
-`tests/corpus`. Work goes in blocks, each from a seed of its own, in processes that a crash does not take along. The
-JSON is written again after every block, and the same command goes on where it stopped.
+Files are made from small good ones (`tests/helpers/broken_archives.py`, `broken_datasets.py`); most have right
+checksums, so that the damage is not found at once. Each file must be refused in one clear line, or be read. A file that
+is read must have the certificate that follows from its plan, and an archive must have one spelling. A crash, any other
+exception, more than a second of CPU time or more than 64 MiB of memory is a finding: its bytes are kept in the JSON,
+and should be added to `tests/corpus`. Work is done in blocks, each from its own seed, in child processes that may
+crash. The JSON is written after every block, and the same command continues where it stopped.
 """
 
 from __future__ import annotations

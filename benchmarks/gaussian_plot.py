@@ -1,4 +1,4 @@
-"""What a signal-to-noise ratio costs: the certified presets against Gaussian diffusion itself (the paper's appendix A).
+"""The ε of a signal-to-noise ratio: certified presets and Gaussian diffusion itself (the paper's appendix A).
 
     python benchmarks/gaussian_plot.py --out benchmarks/results/gaussian.png
 

@@ -1,8 +1,8 @@
 """Inputs of benchmarks on pictures: a denoiser, its public cost table, and the pictures.
 
 By default a benchmark takes what is in the checkout: the denoiser of dipp, its table, and tiles of the sample
-pictures in `examples/pictures`. That shows that a benchmark runs and how fast it is; figures of quality are those of
-CIFAR-10's pictures and of a DDPM, which have to be named.
+pictures in `examples/pictures`. That shows that a benchmark runs, and how fast. Figures of quality need CIFAR-10's
+pictures and a DDPM, which the command line must name.
 """
 
 from __future__ import annotations

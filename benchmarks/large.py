@@ -4,13 +4,13 @@
 
 TREE is the repository at another commit; each photograph goes through `dipp encode` and `dipp decode` of both, with
 default settings, each command in a process of its own with all that it loads. The commands of both take turns, so that
-a machine that is busy for a while is busy for both. Beside the time on the clock there is the processor's (user and
-system): on a machine that is shared, that is what to compare. `--names` leaves a tree out, and rows of an earlier run
-stay in the output, each with the time at which it was measured.
+other work on the machine slows both. Compare the processor's time (user and system) on a shared machine; the time on
+the clock stands beside it. `--names` can leave out a tree; rows of an earlier run stay in the output, each with the
+time at which it was measured.
 
 `--tasks` chooses among:
 
-**Commands**: what is above; beside each time stands the load of the machine, as the mean of the last minute.
+**Commands**: the comparison above; beside each time stands the load of the machine, as the mean of the last minute.
 
 **Parts**: where an encoding spends its time, part by part of each step, in one process: dealing coordinates (`layout`),
 the network (`predict`), the private draw (`choose`), what is observed (`noise`) and the next state (`advance`).

@@ -3,15 +3,15 @@
     python benchmarks/latent.py                                # on the CPU: minutes
     python benchmarks/latent.py --device cuda --steps 62
 
-No weights of a real model are needed, because neither time nor memory depends on what they are. Pictures are noise.
-Nothing is said of quality.
+No weights of a real model are needed, because neither time nor memory depends on them. Pictures are noise, and quality
+is not measured.
 
-**Weights.** With `--count`, parameters of the components of four models, counted without memory for them, and what they
-take in fp32.
+**Weights.** With `--count`, the parameters of the components of four models, counted without allocating them, and their
+memory in fp32.
 
 **Calls.** One prediction of the latents of a picture as steps along timesteps take it (fp32), as questions do (TF32 on
 CUDA), and as the last one does (bf16 on CUDA); VAE to latents and back. On CUDA also the network alone in fp16, weights
-and all, as the public program of DiffC runs it. The median of some, after one that does not count.
+and all, as the public program of DiffC runs it. Stated is the median of some calls, after one that does not count.
 
 **Chains.** A picture is encoded and decoded in three ways, each after one that does not count, which compiles kernels:
 

@@ -2,10 +2,10 @@
 
     python benchmarks/levels.py PHOTOGRAPH... --side 256 --epsilons 1 4
 
-From the middle of each photograph a square is cut and encoded by the plan that `sharp` makes for the whole photograph:
-as it is, without its levels, and with those of three times the SNR (`dipp.planning.levels`). PSNR is that of the
-expected picture; *work* is the share of a plan's network calls, by their pixels, that are left. Photographs of about
-one size are grouped, because the rule depends on it.
+A square in the middle of each photograph is encoded by the plan that `sharp` makes for the whole photograph: with its
+levels, without them, and with those of three times the SNR (`dipp.planning.levels`). PSNR is that of the
+expected picture; *work* is the work of a plan's network calls, relative to calls at full resolution. Photographs of
+about the same size are grouped, because the rule depends on the size.
 """
 
 from __future__ import annotations

@@ -10,19 +10,18 @@ repository at the commit e8001c4, the last before residuals were clipped.
 **Quality.** PSNR of the expected picture on Gaussian states, by SNR; both see the same noise. The old network is asked
 with the timestep of the nearest SNR, and sees pictures of more than 64×64 through overlapping windows.
 
-**Time.** A call on 768×512, in fp32, of one network after the other; the median, and the CPU time, which does not count
-waiting for other work on the machine.
+**Time.** The median time of a call on 768×512 in fp32, of one network after the other, and the CPU time, which counts
+no waiting for other work.
 
-**Seams.** The photograph, encoded at ε = 1 and decoded as a whole and in tiles of 256 pixels instead of 1024: the
-squared error near the borders of tiles over that elsewhere, in tiles and in the whole (a ratio of 1: no seam), and by
-how much the two differ.
+**Seams.** The photograph is encoded at ε = 1, and decoded as a whole and in tiles of 256 pixels instead of 1024. Stated
+are the squared error near the borders of tiles over that elsewhere (1 means no seam), and how much the two differ.
 
 **End to end.** The commands `dipp encode` and `dipp decode` of both trees on the photograph at ε = 4, each in a process
 of its own with all that it loads.
 
-**Chains, cells, boxes.** What the networks are for (`model_tasks`).
+**Chains, cells, boxes.** The uses of the networks (`model_tasks`).
 
-**Engines.** The new network on the CPU: PyTorch as it is, in bf16, compiled, ONNX Runtime, and Winograd's convolutions.
+**Engines.** The new network on the CPU: plain PyTorch, in bf16, compiled, ONNX Runtime, and Winograd's convolutions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Parts of `model.py`: the uses of a denoiser beyond Gaussian states.
 
-**Chains, cells.** Pictures are encoded by one plan, that of the network that ships, and decoded with each network. The
-private coin is thrown anew for each, so figures of a few pictures vary by some hundredths of a dB.
+**Chains, cells.** Pictures are encoded by one plan, that of the network that ships, and decoded with each network.
+Private randomness is drawn again for each, so figures of a few pictures vary by some hundredths of a dB.
 
-**Boxes.** Of crops of 256×256, a square in the middle is unknown and all else is known; PSNR inside the square, of the
-harmonic interpolation, of the painting of `dipp redact`, and of one call of a network that takes maps of precision.
+**Boxes.** In crops of 256×256, only a square in the middle is unknown. Stated is the PSNR inside the square for the
+harmonic interpolation, the painting of `dipp redact`, and one call of a network that takes maps of precision.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     make page && python benchmarks/page.py --out benchmarks/results/page.json [--shots docs]
 
 `--shots` also takes the pictures of docs/page.md. Times are from the click to the result, after the network has been
-loaded; the number of threads is what the browser sees of the machine.
+loaded; the number of threads is the number of cores that the browser sees.
 """
 
 from __future__ import annotations

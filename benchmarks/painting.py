@@ -1,16 +1,16 @@
-"""How well regions are painted: boxes of 16 to 256 pixels in photographs, against harmonic interpolation and grey.
+"""The quality of painted regions: boxes of 16 to 256 pixels in photographs, against harmonic interpolation and grey.
 
     python benchmarks/painting.py FOLDER... --out benchmarks/results/painting.json --sheet docs/painting.jpg
 
-In each photograph, a box of each size lies somewhere, by a fixed seed, and is painted from its surroundings. *PSNR* is
-that of the box alone, in dB, of the mean error over all photographs, and as the mean of the photographs' own PSNRs.
-*Seam* is the mean step between neighbouring pixels across the border of the box, divided by that of the original: 1 is
-as in the photograph, less is smoother, more is a seam. *Grey* is the mean colour of the surroundings, so that it is not
-the weakest rival there could be. *Without grain* is what dipp paints before it adds noise, which costs PSNR.
+In each photograph, a box of each size at a random position (of a fixed seed) is painted from its surroundings. *PSNR*
+in dB is of the box only: of the mean error over all photographs, and as the mean of the photographs' own PSNRs. *Seam*
+is the mean step between neighbouring pixels across the border of the box, relative to the original: 1 is as in the
+photograph, less is smoother, more is a seam. *Grey* is the mean colour of the surroundings, which is better than plain
+mid-grey. *Without grain* is dipp's painting before it adds noise, which lowers the PSNR.
 
-By default the photographs are those of the checkout, which are few. The figures of the documents are of photographs
-that the network has not seen. Most settings were chosen on others; a failure on one of these, tea-gardens, led to the
-SNRs, which were tried on five of them. They are 02, 06, 08, 12, 14, 16, 20 and 22 of
+By default the photographs are the few of the checkout. The figures of the documents are of photographs that the network
+has not seen. Most settings were chosen on other photographs; a failure on one of these, tea-gardens, led to the SNRs,
+which were tried on five of them. They are 02, 06, 08, 12, 14, 16, 20 and 22 of
 [Kodak's suite](https://github.com/MohamedBakrAli/Kodak-Lossless-True-Color-Image-Suite), and those of
 [budgie-backgrounds](https://github.com/BuddiesOfBudgie/budgie-backgrounds) that JSON names, scaled to 768 pixels.
 """

@@ -1,10 +1,10 @@
-"""What an ε per pixel looks like: pictures at ε = 1 … 256 beside plain noise, compressed losslessly, at the same ε.
+"""Pictures at ε = 1 … 256 per pixel, beside plain noise of the same ε, compressed losslessly.
 
     python benchmarks/privacy_pictures.py MODEL IMAGES.npz --out privacy.png --json benchmarks/results/privacy.json
 
-IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); without names, it is the denoiser that ships with dipp on tiles
-of the sample pictures. MODEL is calibrated, or its table is named by --calibration. `--quick` stops at ε = 16.
-Noise is Laplace of scale 765/ε a channel, which costs a pixel of three channels ε, clamped and written as PNG.
+IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); by default, the denoiser that ships with dipp and tiles of
+the sample pictures. MODEL has a calibration, or --calibration names its table. `--quick` stops at ε = 16.
+The noise is Laplace of scale 765/ε per channel, which costs ε per pixel of three channels, clamped and saved as PNG.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Whole datasets: what an engine costs over the bare codec, and memory against the number of pictures.
+"""Whole datasets: the overhead of each engine over the bare codec, and memory by the number of pictures.
 
     python benchmarks/privatize.py cpu --cifar CIFAR_FOLDER --out benchmarks/results/datasets-cpu.json
     python benchmarks/privatize.py cuda --cifar CIFAR_FOLDER --model MODEL --calibration TABLE \
         --out benchmarks/results/datasets-cuda.json
     python benchmarks/privatize.py plot --out benchmarks/results/datasets.png
 
-`cpu` encodes the first 5,000 training images of CIFAR-10 (without a folder: tiles of the sample pictures, over and
-over) in nine steps of a small untrained network; they are stored as PNGs in a Parquet file. "bare" is the codec alone,
-one process and one thread a worker, each with its share of the images in memory. Each run is a process of its own. The
-overhead of an engine is what a user waits longer for the same images on as many workers: wall clock, from a loaded
-codec to the last byte, so that it counts reading, writing and the start of pools and clusters. The start alone is
-measured with as many images as workers. CPU seconds of all processes, Ray's daemons too, stand beside it: they are the
-steadier figure where others use the machine. `--quick` takes a hundred images, and leaves out Ray and the memory of
-20,000.
+`cpu` encodes the first 5,000 training images of CIFAR-10 (by default, repeated tiles of the sample pictures) in nine
+steps of a small untrained network; they are stored as PNGs in a Parquet file. "bare" is the codec alone, with one
+process and one thread per worker and its share of the images in memory. Each run is a process of its own. The overhead
+of an engine is the time that a user waits longer for the same images on the same number of workers: on the wall clock,
+from a loaded codec to the last byte, so that reading, writing and the start of pools and clusters count. The start
+alone is measured with one image per worker. Beside it stand the CPU seconds of all processes, Ray's daemons included,
+which vary less on a shared machine. `--quick` takes a hundred images, and leaves out Ray and the memory of 20,000.
 
 `cuda` privatises the 10,000 test images with a real model, beside the bare codec in the same process.
 """
@@ -148,8 +147,8 @@ def measure(engine: str, workers: int, model: Path, source: Path, shard_size: in
 def processor_seconds() -> dict[tuple[int, int], float]:
     """Return the CPU seconds of every living descendant of this process, by process number and start.
 
-    They are sampled, because those of a process whose parent does not wait for it, as Ray's do not, are lost at its
-    end. Orphans come to this process, which is their subreaper.
+    They are sampled while processes live: the times of a process whose parent does not wait for it, such as Ray's, are
+    lost at its end. Orphans become children of this process, which is their subreaper.
     """
     parents, found = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -265,7 +264,7 @@ def peak_mib() -> float:
 
 
 def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, rounds: int, device: str) -> dict[str, Any]:
-    """Measure the test images written to disk and the codec alone, in turn, in one process."""
+    """Measure a release of the test images to disk, and the codec alone, in turn, in one process."""
     from dipp.codec import Codec
     from dipp.data.choices import Choices
     from dipp.data.engines import Local

@@ -1,10 +1,10 @@
-"""Rate and quality of the presets on CIFAR-10, per ε: payload bits, PSNR of the posterior mean, the code's bias.
+"""Rate and quality of the presets on CIFAR-10, for each ε: payload bits, PSNR of the posterior mean, the code's bias.
 
     python benchmarks/quality.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/quality.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3); TABLE.json, by `dipp calibrate`, the costs on other images.
-Without names, it is the denoiser that ships with dipp on tiles of the sample pictures. `--quick` encodes a few of them
-once, at the preset's own choice. PSNR is 10·log10(4/MSE) of x̂0 at the final step, the MSE averaged over the images.
+By default it takes the denoiser that ships with dipp and tiles of the sample pictures. `--quick` encodes a few of them
+once, by the preset's own choice. PSNR is 10·log10(4/MSE) of x̂0 at the final step, the MSE averaged over the images.
 "exact" samples the channel itself, without a code, along the same plan; the bias of a code is the gap to it.
 """
 

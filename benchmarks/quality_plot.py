@@ -3,7 +3,7 @@
     python benchmarks/quality_plot.py --out benchmarks/results/quality.png
 
 It also prints the bits of `unclipped` relative to `paper` at equal ε and PSNR, wherever the measured ranges overlap:
-rates are interpolated, logarithms over PSNR, on the rows that no other row of the preset beats in both.
+the logarithms of rates are interpolated over PSNR, between rows that no other row of the preset beats in both.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@
     python benchmarks/readers.py --cells --out benchmarks/results/readers-cells.json
 
 The certificate bounds what a file adds for somebody who knows every other pixel. A reader of the decoded picture has
-the neighbours of a pixel instead, which say much the same. Three questions are measured, on files of `dipp encode`
+the neighbours of a pixel instead, which have similar colours. Three questions are measured, on files of `dipp encode`
 with its default options:
 
 - *pixels*: "is this the pixel's colour, or is it that one?", where that one is the colour of another random pixel of
   the same picture, if it differs. The reader takes the colour that is nearer to the decoded pixel; a tie counts half.
   A guess is right in 50 % of cases.
-- *cells* (`--cells`): the same of square cells, in files whose unit is the cell. The reader takes the content that is
-  nearer to the decoded cell, over all its pixels.
+- *cells* (`--cells`): the same question about square cells, in files whose unit is the cell. The reader takes the
+  content that is nearer to the decoded cell, over all its pixels.
 - *plates*: number plates in letters of several heights. The reader compares each decoded character with all letters and
   digits of the typeface, and takes the letter that correlates best. A guess is right once in 36 times.
 """

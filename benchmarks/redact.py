@@ -1,12 +1,12 @@
-"""How long `dipp redact` takes on a photograph of 4000×3000 pixels with five regions of 200×200.
+"""The time of `dipp redact` on a photograph of 4000×3000 pixels with five regions of 200×200.
 
     python benchmarks/redact.py --rounds 3 --out benchmarks/results/redact.json
 
 The whole command is timed, in a process of its own: loading, decoding, painting, coding, writing. The photograph is a
 picture of `benchmarks/pictures`, scaled up, with grain. It is saved as a camera does (quality 90, 4:2:0).
-The first round compiles, if nothing was compiled on this machine before, and does not count. Besides the time on the
-clock there is the processor's, of all cores together: on a machine that is shared, the clock counts the work of others.
-The load is the average number of processes that wanted a core, these included.
+The first round may compile, and does not count. Beside the time on the clock stands the processor's, of all cores
+together, because on a shared machine the clock also counts other work. The load is the average number of processes that
+wanted a core, including these.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 PHOTOGRAPHS is a folder of pictures that neither network nor words have seen. A box of each side is put into each of
 them, by a fixed seed. It is painted once without being read, and asked once at each ε. `gain` is the mean over
-photographs of the PSNR inside, less that of the painting; `worst` is the least of them.
+photographs of the PSNR inside, minus that of the painting; `worst` is the smallest one.
 """
 
 from __future__ import annotations

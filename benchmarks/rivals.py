@@ -1,15 +1,15 @@
-"""What noise of the same ε could do beyond the experiment: in fewer bits, and with more calls of the network.
+"""Noise of the same ε beyond the experiment: in fewer bits, and with more calls of the network.
 
     python benchmarks/rivals.py MODEL IMAGES.npz --out benchmarks/results/rivals.json
 
 IMAGES.npz holds a uint8 array `encode` (N, 32, 32, 3). The experiment stores noisy values as eight-bit pictures, and
-denoises them by one call (`cifar10.rivals`). A receiver who wants the most of them can go on, since all of it is
+denoises them by one call (`cifar10.rivals`). A receiver can do more, because all of it is
 post-processing and costs no ε:
 
 *Rounding.* Values are rounded to steps of the noise's own deviation σ, or of a part or multiple of it; bits are the
 entropy of the rounded values, each by itself, which an arithmetic coder reaches.
 
-*More calls.* One call takes the noise for Gaussian. Its law is known, though. By expectation propagation [Minka, 2001],
+*More calls.* One call assumes Gaussian noise, but the true law is known. By expectation propagation [Minka, 2001],
 the network's answer x̂, of mean squared error v, at the state z of SNR s is turned into what it says without that state,
 x ~ N(c, 1/p) with p = 1/v − s and c = (x̂/v − s·z)/p; the released values y are added by their true law, which gives
 each value x a mean and a variance (importance sampling, `DRAWS` of them a pixel); and what they say without the network

@@ -1,8 +1,8 @@
-"""How long planning takes: the frontiers of five budgets over a thousand timesteps, for every preset.
+"""The time of planning: the frontiers of five budgets over a thousand timesteps, for every preset.
 
     python benchmarks/schedule.py --out benchmarks/results/schedule.json
 
-The denoiser that ships with dipp, with its table, unless another is named. Loops are compiled before the clock starts;
+By default it takes the denoiser that ships with dipp, with its table. Loops are compiled before the clock starts;
 nothing else is kept from one run to the next. A frontier is the plan of fewest bits to every final timestep within a
 budget, certificates included. The fastest of several runs counts: noise only adds.
 """

@@ -1,12 +1,12 @@
-"""Speed and memory of scoring: candidates × dimensions a second, per backend, against plain floating-point programs.
+"""Speed and memory of scoring: candidates × dimensions per second, by backend, against plain floating-point programs.
 
     python benchmarks/scoring.py cpu  --out benchmarks/results/scoring-cpu.json
     python benchmarks/scoring.py cuda --out benchmarks/results/scoring-cuda.json
     python benchmarks/scoring.py plot --out benchmarks/results/scoring.png
 
-Every rate of a file is taken in one run on one machine, so that the ratios mean something on a noisy one. The plain
+All rates of a file are measured in one run on one machine, so that ratios are meaningful on a busy machine. The plain
 programs are ours: `float-numpy` draws Laplace floats with NumPy's Philox generator and sums |z| − |z − μ|;
-`float-thread` is the paper's appendix B as it stands, one thread a candidate (numba on the CPU, CUDA on the GPU). A
+`float-thread` is the paper's appendix B as it stands, one thread per candidate (numba on the CPU, CUDA on the GPU). A
 rate of `select` includes the bin sums, the secure draw and locating the index. `cpu --quick` takes 96 and 1024
 coordinates and 2^14 candidates alone.
 """

@@ -1,9 +1,9 @@
 """The CUDA part of `scoring.py`: the backend against the reference, bit for bit, and its speed.
 
-Rates are in G candidate·dimensions a second: of the score kernel alone (device time), and of the whole selection (wall
-time: transfers, scores, bin sums, the secure draw on the host, locating). The `generator` is the sign kernel with its
-products taken out: the Philox words are made and folded together, nothing else. The steps are as large as an encoder
-would take them: the scores of a chunk spread over some 25 bits, whatever its dimension.
+Rates are in G candidate·dimensions per second: of the score kernel alone (device time), and of the whole selection
+(wall time: transfers, scores, bin sums, the secure draw on the host, locating). The `generator` is the sign kernel
+without its products: it makes the Philox words and combines them, and does nothing else. Steps are as large as an
+encoder's: the scores of a chunk of any dimension spread over some 25 bits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clipped sensing against what `sharp` was before it, and against noise that the same network denoises, per ε.
+"""Clipped sensing compared with the former `sharp`, and with noise that the same network denoises, for each ε.
 
     python benchmarks/sensing.py MODEL IMAGES.npz TABLE.json --device cuda --out benchmarks/results/sensing.json
 

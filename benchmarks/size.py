@@ -3,8 +3,8 @@
     python benchmarks/size.py [--model FOLDER] [--preset swift] [--largest 2048] [-o benchmarks/results]
 
 Every size runs in a process of its own, whose peak of resident memory is read at its end; `base` is that of a process
-which has loaded the same and coded 32×32. The step is the last one of the plan at ε = 4, of the preset that is named;
-of clipped sensing it is the first two, since the very first asks no network.
+with the same modules that has coded 32×32. The step is the last one of the plan at ε = 4, of the preset that is named;
+for clipped sensing these are the first two steps, because the first calls no network.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Show how fast two checkouts are beside each other: codec and scoring on the CPU.
+"""Compare the speed of two checkouts: codec and scoring on the CPU.
 
     git worktree add --detach ../base 89b0fc8        # the old side, with a .venv of its own
     python benchmarks/speed.py ../base . --out benchmarks/results/speed.json
 
 Each checkout runs `speed_side.py` (from this checkout, so that both sides run the same script) under its own
-`.venv/bin/python`, once for the whole run. The two sides take turns, a case at a time and in changing order, so that a
-machine that is busy for a while is busy for both. What counts is the processor's time of one thread. Of each case and
-side the least time of all rounds is kept: the rest is the neighbours'. The ratio is that of new to old.
+`.venv/bin/python`, once for the whole run. The two sides take turns, a case at a time and in changing order, so that
+other work on the machine slows both. The processor's time of one thread counts. For each case and side the shortest
+time of all rounds is kept, because other work only adds time. The ratio is that of new to old.
 """
 
 from __future__ import annotations

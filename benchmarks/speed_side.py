@@ -2,8 +2,8 @@
 
     python speed_side.py SOURCE
 
-SOURCE is the folder that dipp must come from. The first line that is written lists the cases. What a checkout calls
-things is known to `compare_side.py` alone.
+SOURCE is the folder that dipp must come from. The first line of the output lists the cases. Only
+`compare_side.py` knows the names of the API in each checkout.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How long `dipp encode` and `dipp decode` take to start: the whole command on a picture of 32×32, before and after.
+"""The start-up time of `dipp encode` and `dipp decode`: the whole command on a picture of 32×32, in two checkouts.
 
     python benchmarks/startup.py BEFORE --rounds 5 --out benchmarks/results/startup.json
 
-BEFORE is another checkout of dipp; without it, this one alone is measured. The commands of both take turns, so that a
-machine that is busy for a while is busy for both. Besides the time on the clock there is the processor's (user and
-system): on a machine that is shared, that is what a quiet one would take. `import torch` alone is the floor.
+BEFORE is another checkout of dipp; without it, only this one is measured. The commands of both take turns, so that
+other work on the machine slows both. Beside the time on the clock stands the processor's (user and system), which is
+the time on an idle machine. `import torch` alone is the lower limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw the rate-privacy-quality surface: what the planner expects of the denoiser that ships, by ε and bits per pixel.
+"""Draw the rate-privacy-quality surface: the planner's expectation for the denoiser that ships, by ε and bit rate.
 
     python benchmarks/surface_plot.py --out docs/surface.svg
 
@@ -28,7 +28,7 @@ EPSILONS = np.geomspace(0.25, 32, 29)
 RATES = np.geomspace(0.01, 4, 160)
 PIXELS = 256 * 256
 LOSS = 0.1
-"""Loss in dB, relative to unlimited bits, from which on the rate counts as the limit."""
+"""Loss in dB, compared with an unlimited rate, from which on the rate counts as the limit of quality."""
 LEVELS = range(12, 36, 2)
 
 

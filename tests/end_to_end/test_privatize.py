@@ -229,7 +229,7 @@ def test_a_folder_becomes_one_archive(folder: Path, model: Path, tmp_path: Path,
 def test_overwriting_removes_no_other_files_and_nothing_for_a_bad_source(
     folder: Path, model: Path, tmp_path: Path, run: Command
 ) -> None:
-    """A release stays if the new source cannot be read, and so do files that are no release."""
+    """A release stays if the new source cannot be read; files that are no release stay as well."""
     good, empty = tmp_path / "out", tmp_path / "empty"
     assert run("privatize", folder, good, *options(model))[0] == 3
     before = {path.name: path.read_bytes() for path in good.iterdir()}

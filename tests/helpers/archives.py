@@ -118,7 +118,7 @@ def header_of(archive: Archive) -> Header:
 
 
 def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
-    """Return the certificate that the header of such images states."""
+    """Return the certificate that a header states for a plan and images of this size."""
     return release(plan, channels).claim(of_pixels(pixels, channels))
 
 

@@ -433,7 +433,7 @@ def zeta_cells(bits: int, exponent: int) -> list[tuple[int, int, int]]:
 
 
 def entropy_decoded(payload: bytes, steps: list[dict[str, Any]]) -> list[int]:
-    """Return the indices of a payload; fail if another payload is the right spelling of them."""
+    """Return the indices of a payload; fail if a shorter payload has the same indices."""
     tables: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     low, span, scale, indices = 0, 1 << 128, 1 << 128, []
     value = Fraction(int.from_bytes(payload, "big"), 256 ** len(payload))

@@ -61,7 +61,7 @@ export const PIXEL: Unit = {
   },
 };
 
-/** Return the unit of square cells: a grid from the top left corner, whose last cells the right and lower edge cut off. */
+/** Return the unit of square cells, in a grid from the top left corner; the right and lower edges may cut cells off. */
 export function cells(side: number): Unit {
   if (!Number.isInteger(side) || side < 2 || side > MAX_SIDE) {
     throw new DippError("unit", `must have cells with a side from 2 to ${MAX_SIDE} pixels, got ${side}`);
