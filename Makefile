@@ -38,6 +38,7 @@ style: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/prose.py
+	$(BIN)/python tools/sections.py
 
 # The page that runs in the browser, in site/play: `dipp page` serves it, and so can any static server. Needs Node.js 20
 # or later; npm fetches the runtime of the network at the versions of web/package-lock.json. Before the build,

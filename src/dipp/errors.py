@@ -35,7 +35,12 @@ class DippError(ValueError):
         return type(self)(argument, self.problem, self.remedy)
 
     def renamed(self, old: str, new: str) -> Self:
-        """Return the error about `new` if it is about `old`, and otherwise the unchanged error."""
+        """Return the error about `new` if it is about `old`, and otherwise the unchanged error.
+
+        Args:
+            old: The argument to replace.
+            new: The argument in place of it.
+        """
         return self.about(new) if self.argument == old else self
 
     def within(self, place: str | Path) -> Self:
@@ -46,7 +51,11 @@ class DippError(ValueError):
         return self.about(str(place) if self.argument == FILE else f"{place}: {self.argument}")
 
     def without(self, place: str) -> Self:
-        """Return the error without a leading file or argument, for a reader who knows it already."""
+        """Return the error without a leading file or argument, for a reader who knows it already.
+
+        Args:
+            place: Name of the file, or the argument.
+        """
         return self.about("" if self.argument == place else self.argument.removeprefix(f"{place}: "))
 
 

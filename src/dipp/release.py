@@ -153,6 +153,14 @@ def privatize(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptio
 def privatized(src: str | Path, dst: str | Path, **options: Unpack[PrivatizeOptions]) -> DatasetRelease:
     """Release a dataset as `privatize` does, but return the warnings instead of logging them.
 
+    Args:
+        src: Path or hub id of the source.
+        dst: Path of the release.
+        options: Options of `privatize`.
+
+    Returns:
+        The release, its papers and its warnings.
+
     Raises:
         DippError: An argument is invalid, or the source or all of its pictures cannot be read.
     """

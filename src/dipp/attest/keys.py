@@ -68,6 +68,9 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 def private(path: Path) -> Ed25519PrivateKey:
     """Read a private key.
 
+    Args:
+        path: The file that `make` wrote without an ending.
+
     Raises:
         DippError: The file is not a private key of `make`, or other users can read it.
     """
@@ -85,6 +88,9 @@ def private(path: Path) -> Ed25519PrivateKey:
 
 def public(path: Path) -> Ed25519PublicKey:
     """Read a public key.
+
+    Args:
+        path: The file that `make` wrote with the ending .pub.
 
     Raises:
         DippError: The file is not a public key of `make`.

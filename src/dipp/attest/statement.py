@@ -110,6 +110,9 @@ def sign(
         against: The model to compare the plan with. By default the one that ships with dipp.
         overwrite: Whether to replace a file that is not a statement by the same key.
 
+    Returns:
+        Path of the statement.
+
     Raises:
         DippError: A check failed, or the plan could not be compared with its model.
     """

@@ -108,6 +108,9 @@ def audit(subject: AuditSubject, epsilon: float, runs: int) -> Law:
         subject: The audited coding, kind of steps and unit.
         epsilon: ε of the unit.
         runs: Number of encodings of each image.
+
+    Returns:
+        What the encodings showed, to compare with the exact law.
     """
     plan, geometry = single_step(subject, epsilon)
     tails, draws, wrong = [], 0, 0

@@ -139,6 +139,9 @@ def audit(name: str, mechanism: Mechanism, epsilon: float, runs: int = RUNS) -> 
         epsilon: The claimed ε per pixel of a mechanism without an attribute `epsilon`.
         runs: Number of releases of each picture, by default 4000.
 
+    Returns:
+        The bound, the claim, and what each pair of neighbouring pictures revealed.
+
     Raises:
         DippError: The claim is not above 0, the runs are too few to refute it, or the mechanism fails.
 

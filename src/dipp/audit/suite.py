@@ -249,6 +249,11 @@ def _worst(each: Sequence[Facts]) -> Facts:
 def auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, AuditSubject]:
     """Return the audited subjects of a preset, by the name of the coding.
 
+    Args:
+        name: Name of the preset.
+        epsilon: ε of the unit.
+        unit: The unit of the claims.
+
     Raises:
         DippError: The preset has no certificate, or ε or the unit cannot be audited.
     """

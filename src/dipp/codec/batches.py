@@ -46,6 +46,9 @@ def listed(images: Iterable[Any]) -> list[Any]:
 
     Such a picture would be released twice, at the ε of one release. A generator that fills the same array for each
     picture gives such a list: in the end, the array holds the last picture alone.
+
+    Args:
+        images: The pictures, of any kinds that `codec.pictures.as_picture` accepts.
     """
     pictures, first = list(images), dict[Any, int]()
     for number, image in enumerate(pictures):
@@ -71,5 +74,10 @@ def name(image: Any) -> str | None:
 
 
 def batch_size(device: str, geometry: Geometry) -> int:
-    """Return how many images of a geometry are encoded or decoded at a time on a type of device."""
+    """Return how many images of a geometry are encoded or decoded at a time on a type of device.
+
+    Args:
+        device: Type of the device: cpu, mps or cuda.
+        geometry: Geometry of the images.
+    """
     return max(1, min(BATCH[device], BATCH_PIXELS // geometry.pixels))

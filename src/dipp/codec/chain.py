@@ -187,7 +187,12 @@ class Chain:
         return self.trajectory.advance(layout.number, state, x_hat, self.noise(layout, indices), layout.turn), indices
 
     def noise(self, layout: StepLayout, indices: Indices) -> Array:
-        """Return the noise z (N, C, H, W) that the chosen candidates stand for, and 0 where the step does not touch."""
+        """Return the noise z (N, C, H, W) that the chosen candidates stand for, and 0 where the step does not touch.
+
+        Args:
+            layout: The layout of the step.
+            indices: Index of each chunk, int64 (N, chunks).
+        """
         height, width, channels = layout.geometry.shape
         noise = self.denoiser.placed(np.zeros((len(indices), channels * height * width), np.float32))
         if layout.chunks.count:

@@ -25,7 +25,12 @@ COMMAND = "encode"
 
 
 def losses(plan: Plan, geometry: Geometry) -> tuple[float, float]:
-    """Return pure ε and ρ of a picture that is released by a plan; both are infinite without a certificate."""
+    """Return pure ε and ρ of a picture that is released by a plan; both are infinite without a certificate.
+
+    Args:
+        plan: The plan.
+        geometry: Geometry of the picture.
+    """
     if not plan.coding.certified:
         return math.inf, math.inf
     certificate = promised(plan, geometry, None)

@@ -131,12 +131,22 @@ class Decoder:
             raise DippError("prompt", f"of the file is {parameters.prompt!r}", "load the model with that prompt")
 
     def calls(self, plan: Plan, decoding: Decoding = EXPECTED) -> int:
-        """Return the number of network calls that decode one picture."""
+        """Return the number of network calls that decode one picture.
+
+        Args:
+            plan: The plan of the archive.
+            decoding: The kind of picture to decode.
+        """
         steps = decoding.steps_of(plan)
         return steps + decoding.network_calls(trajectory(plan, self.denoiser), steps)
 
     def work(self, plan: Plan, decoding: Decoding = EXPECTED) -> float:
-        """Return the work of decoding one picture, in network calls at the picture's full resolution."""
+        """Return the work of decoding one picture, in network calls at the picture's full resolution.
+
+        Args:
+            plan: The plan of the archive.
+            decoding: The kind of picture to decode.
+        """
         return plan.work + self.calls(plan, decoding) - decoding.steps_of(plan)
 
 

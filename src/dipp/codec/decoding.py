@@ -81,7 +81,12 @@ class Decoding:
         return len(plan.steps) if self.steps is None else self.steps
 
     def network_calls(self, trajectory: Trajectory, steps: int) -> int:
-        """Return the approximate number of network calls from the state after `steps` steps to a picture."""
+        """Return the approximate number of network calls from the state after `steps` steps to a picture.
+
+        Args:
+            trajectory: The trajectory of the plan.
+            steps: Number of decoded steps.
+        """
         if self.noisy:
             return 0
         if self.ancestral:

@@ -104,7 +104,12 @@ class Dicom:
         return bool(self._dataset.BitsAllocated != 8 or self._dataset.get("PixelRepresentation", 0))
 
     def values(self) -> NDArray[Any]:
-        """Return the stored values, (H, W) or (H, W, 3). YBR is converted to RGB."""
+        """Return the stored values, (H, W) or (H, W, 3). YBR is converted to RGB.
+
+        Raises:
+            DippError: The file is compressed in a way that pydicom cannot read, or has another number of values than
+                its header says.
+        """
         from pydicom.pixels import pixel_array
 
         try:

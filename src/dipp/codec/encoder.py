@@ -86,6 +86,9 @@ class Selector:
         Args:
             layout: The round of the question.
             x_hat: The public prediction of the coarse pixels, images × coordinates in the order of the chunks.
+
+        Raises:
+            DippError: The layout belongs to a step that is no question with candidates.
         """
         step, chunks, terms = layout.step, layout.chunks, self._terms(layout)
         if not isinstance(step, Question) or not isinstance(terms, Weights) or layout.asked is None:
@@ -96,7 +99,12 @@ class Selector:
         return questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms, tally)
 
     def scored(self, layout: StepLayout, x_hat: Array) -> scoring.Candidates:
-        """Return the scored candidates of a step that is not a question, for the same arguments as `read`."""
+        """Return the scored candidates of a step that is not a question, for the same arguments as `read`.
+
+        Args:
+            layout: The layout of the step.
+            x_hat: The public prediction of the pictures.
+        """
         backend = partial(scoring.backend, self.device)
         return scoring.Candidates(self.task(layout, x_hat), backend, self._terms(layout))
 

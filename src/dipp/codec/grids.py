@@ -39,7 +39,12 @@ class Cuts(NamedTuple):
 
 
 def squares(length: int, side: int) -> Integers:
-    """Return the cuts of an axis of `length` pixels into parts of `side` pixels; the last part may be shorter."""
+    """Return the cuts of an axis of `length` pixels into parts of `side` pixels; the last part may be shorter.
+
+    Args:
+        length: Number of pixels of the axis.
+        side: Number of pixels of a part.
+    """
     return np.minimum(np.arange(0, length + side, side), length)
 
 

@@ -27,6 +27,10 @@ def packed(base: Pixels) -> bytes:
 def of(parameters: PublicParameters, geometry: Geometry) -> Pixels | None:
     """Return the painted picture (H, W, 3) that public parameters carry; None for units without surroundings.
 
+    Args:
+        parameters: Public parameters of an encoding of regions.
+        geometry: Geometry of the picture.
+
     Raises:
         DippError: The parameters do not carry it, or it is not a PNG of the right size.
     """

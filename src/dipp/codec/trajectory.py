@@ -99,15 +99,29 @@ class Trajectory(ABC):
 
     @abstractmethod
     def timestep(self, steps: int) -> int:
-        """Return the timestep of the noise schedule that the state after `steps` steps is nearest to."""
+        """Return the timestep of the noise schedule that the state after `steps` steps is nearest to.
+
+        Args:
+            steps: Number of steps that were made.
+        """
 
     @abstractmethod
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Return the state after `steps` steps as x_t of the noise schedule, and its timestep, for samplers."""
+        """Return the state after `steps` steps as x_t of the noise schedule, and its timestep, for samplers.
+
+        Args:
+            steps: Number of steps that were made.
+            state: The state (N, C, H, W).
+        """
 
     @abstractmethod
     def expected(self, steps: int, state: Array) -> Array:
-        """Return the expected picture after `steps` steps, by one call of the denoiser."""
+        """Return the expected picture after `steps` steps, by one call of the denoiser.
+
+        Args:
+            steps: Number of steps that were made.
+            state: The state (N, C, H, W).
+        """
 
 
 @dataclass(frozen=True, eq=False)

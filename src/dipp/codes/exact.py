@@ -115,9 +115,12 @@ class ExactPPR:
     def decode(self, payload: bytes, seed: bytes) -> Floats:
         """Return the sample M_K of a payload, float64.
 
+        Args:
+            payload: The payload that `encode` returned.
+            seed: The public seed that it was encoded with.
+
         Raises:
             DippError: The payload is damaged, or belongs to another code or seed.
-
         """
         (index,) = entropy.decode(unseal(payload, seed, self._public), [self.model])
         sample: Floats = self._candidates(np.array([index]), seed)[0]
@@ -129,7 +132,16 @@ class ExactPPR:
         return f"ExactPPR/{float(self.alpha).hex()}/{self.mechanism.dims}/{self.model.exponent}"
 
     def index(self, x: Floats, seed: bytes) -> int:
-        """Return K − 1, the index of the chosen point, for a private vector and a public seed."""
+        """Return K − 1, the index of the chosen point, for a private vector and a public seed.
+
+        Args:
+            x: The private vector, float64.
+            seed: The public seed.
+
+        Raises:
+            DippError: The vector or its bound on the density ratio is invalid, or the density ratio is 0 at every
+                point.
+        """
         from scipy import special  # here and below, because it is slow to import
 
         x = np.asarray(x, np.float64)

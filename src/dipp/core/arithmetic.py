@@ -184,6 +184,10 @@ class Arithmetic:
         """Return m = clip(A(x) − c, ±M) of private values x and public predictions x̂0, as int32.
 
         The codec does the same for whole pictures in `codec.encoder.Selector`.
+
+        Args:
+            x: Private values in [−1, 1].
+            x_hat: Public predictions of the same shape.
         """
         shifts: NDArray[np.int32] = self.clipped(self.levels(x) - self.centres(x_hat))
         return shifts

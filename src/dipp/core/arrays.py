@@ -33,14 +33,27 @@ def colours_last(values: Array) -> NDArray[Any]:
 
 
 def alike(values: Array, other: Array) -> Array:
-    """Convert an array to the library and the device of another array."""
+    """Convert an array to the library and the device of another array.
+
+    Args:
+        values: The array to convert.
+        other: The array whose library and device the result has.
+
+    Returns:
+        The converted array, in its own dtype.
+    """
     if isinstance(other, np.ndarray):
         return host(values)
     return library(other).as_tensor(values, device=other.device)
 
 
 def room(shape: tuple[int, ...], other: Array) -> Array:
-    """Return an uninitialised array of the library, the dtype and the device of another array."""
+    """Return an uninitialised array of the library, the dtype and the device of another array.
+
+    Args:
+        shape: Shape of the new array.
+        other: The array whose library, dtype and device the result has.
+    """
     return np.empty(shape, other.dtype) if isinstance(other, np.ndarray) else other.new_empty(shape)
 
 

@@ -71,7 +71,11 @@ class Beacon:
 
     @classmethod
     def of(cls, beacon: Beacon | str | None) -> Beacon | None:
-        """Return a beacon as it is, or parse it from a text ROUND:VALUE; None stays None."""
+        """Return a beacon as it is, or parse it from a text ROUND:VALUE; None stays None.
+
+        Raises:
+            DippError: The beacon is something else, or its text is malformed.
+        """
         if beacon is None or isinstance(beacon, Beacon):
             return beacon
         if not isinstance(beacon, str):

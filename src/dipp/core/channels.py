@@ -83,7 +83,11 @@ class Channel(ABC):
 
     @abstractmethod
     def kl(self, shift: Floats) -> Floats:
-        """Return the KL divergence, in bits, of the shifted law from the unshifted law, per touched coordinate."""
+        """Return the KL divergence, in bits, of the shifted law from the unshifted law, per touched coordinate.
+
+        Args:
+            shift: Shifts in units of the noise's deviation.
+        """
 
     @abstractmethod
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:

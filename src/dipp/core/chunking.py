@@ -62,7 +62,11 @@ class Chunks:
         return len(self.offsets) - 1
 
     def part(self, chunk: int) -> Integers:
-        """Return the coordinates of one chunk, ascending."""
+        """Return the coordinates of one chunk, ascending.
+
+        Raises:
+            DippError: There is no chunk of this number.
+        """
         if not 0 <= chunk < self.count:
             raise DippError("chunk", f"must be from 0 to {self.count - 1}, got {chunk}")
         return self.order[self.offsets[chunk] : self.offsets[chunk + 1]]
@@ -112,14 +116,35 @@ class Deal(ABC):
 
     @abstractmethod
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
-        """Return the number of chunks of each step for a picture of this geometry."""
+        """Return the number of chunks of each step for a picture of this geometry.
+
+        Args:
+            mask: The mask of the plan.
+            unit: The unit of the plan.
+            geometry: Geometry of the picture.
+            steps: The steps.
+        """
 
     @abstractmethod
     def touches(self, mask: Mask, channels: int, step: CodedStep, unit: Unit) -> int:
-        """Return the largest number of selections of a step in which a unit takes part."""
+        """Return the largest number of selections of a step in which a unit takes part.
+
+        Args:
+            mask: The mask of the plan.
+            channels: Number of channels of a picture.
+            step: The step.
+            unit: The unit of the plan.
+        """
 
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
-        """Raise if `touched`, the number of selections of a unit that a ledger states for a step, is impossible."""
+        """Raise if `touched`, the number of selections of a unit that a ledger states for a step, is impossible.
+
+        Args:
+            touched: Number of selections of a unit.
+            mask: The mask of the plan.
+            channels: Number of channels of a picture.
+            unit: The unit of the plan.
+        """
         if touched != (wanted := self._touches(mask, channels)):
             raise DippError("touched", f"must be {wanted} in every step with period {mask.period}, got {touched}")
 
@@ -129,15 +154,37 @@ class Deal(ABC):
 
     @abstractmethod
     def apart(self, mask: Mask, channels: int, count: int, separate: bool) -> bool:
-        """Return whether a step with `count` chunks certainly has no two parts of a unit in one chunk."""
+        """Return whether a step with `count` chunks certainly has no two parts of a unit in one chunk.
+
+        Args:
+            mask: The mask of the plan.
+            channels: Number of channels of a picture.
+            count: Number of chunks of the step.
+            separate: Whether the plan deals the parts of a unit to different chunks.
+        """
 
     @abstractmethod
     def chunks(self, seed: bytes, touched: StepCoordinates, apart: bool) -> Chunks:
-        """Deal the coordinates that a step touches to chunks; if `apart`, no two of a pixel share a chunk."""
+        """Deal the coordinates that a step touches to chunks; if `apart`, no two of a pixel share a chunk.
+
+        Args:
+            seed: The public seed.
+            touched: The coordinates that the step touches.
+            apart: Whether no two coordinates of a pixel may share a chunk.
+
+        Returns:
+            The chunks.
+        """
 
     @abstractmethod
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> DealtUnits:
-        """Return how given chunks divide the units of a picture, from the chunks alone and not from a plan."""
+        """Return how given chunks divide the units of a picture, from the chunks alone and not from a plan.
+
+        Args:
+            dealt: The chunks.
+            unit: The unit of the plan.
+            geometry: Geometry of the picture.
+        """
 
 
 class ShuffledDeal(Deal):

@@ -211,7 +211,12 @@ class Tally:
     """Number of private integers that were drawn."""
 
     def add(self, law: Weights, draws: int) -> None:
-        """Add a number of draws by one law to the record, or raise if the draws before had another law."""
+        """Add a number of draws by one law to the record, or raise if the draws before had another law.
+
+        Args:
+            law: The law of the draws.
+            draws: Number of draws.
+        """
         self.law = law if self.law is None else law.worse(self.law)
         self.draws += draws
 

@@ -69,13 +69,25 @@ class PublicCandidates(Protocol):
         """Bounds of the chunks: chunk i has the coordinates numbered offsets[i] … offsets[i + 1] − 1."""
 
     def draws(self, indices: Indices) -> Any:
-        """Return the public draw of candidate indices[i] for each coordinate of chunk i."""
+        """Return the public draw of candidate indices[i] for each coordinate of chunk i.
+
+        Args:
+            indices: Index of each chunk, int64.
+        """
 
     def noise(self, draws: Any) -> Any:
-        """Return the unit-variance noise of each draw."""
+        """Return the unit-variance noise of each draw.
+
+        Args:
+            draws: What `draws` returned.
+        """
 
     def means(self, indices: Indices) -> Any:
-        """Return the value of candidate indices[i] of a question for each coordinate of chunk i."""
+        """Return the value of candidate indices[i] of a question for each coordinate of chunk i.
+
+        Args:
+            indices: Index of each chunk, int64.
+        """
 
 
 class Code(ABC):
@@ -135,7 +147,13 @@ class Code(ABC):
             raise NoCertificateError(self.name, "has indices that are not differentially private", "use another code")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: B027 - most take any
-        """Raise if the code does not serve a channel, or these sizes of chunks and indices; by default accept any."""
+        """Raise if the code does not serve a channel, or these sizes of chunks and indices; by default accept any.
+
+        Args:
+            channel: The channel of the plan.
+            chunk_size: Largest number of coordinates of a chunk.
+            index_bits: Number of bits of an index.
+        """
 
     def require_kind(self, kind: str) -> None:
         """Raise if the code does not serve this kind of steps; by default raise for questions alone."""
@@ -143,14 +161,23 @@ class Code(ABC):
             raise DippError("code", f"must be closest for questions, got {self.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:
-        """Return the sizes of chunks and indices that the code uses if these sizes are wanted."""
+        """Return the sizes of chunks and indices that the code uses if these sizes are wanted.
+
+        Args:
+            chunk_size: Wanted number of coordinates of a chunk.
+            index_bits: Wanted number of bits of an index.
+        """
         return chunk_size, index_bits
 
     # The draw, and its result.
 
     @abstractmethod
     def draw(self, scored: ScoredCandidates) -> Indices:
-        """Draw an index for each chunk, int64, from the private scores."""
+        """Draw an index for each chunk, int64, from the private scores.
+
+        Args:
+            scored: The candidates of each chunk with their private scores.
+        """
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:  # noqa: ARG002
         """Return public integers to add to the scores of the candidates, int32; None to add nothing.
@@ -175,10 +202,19 @@ class Code(ABC):
 
     @abstractmethod
     def terms(self, step: CodedStep, channel: Channel) -> Terms:
-        """Return the terms of a planned step, from which its draws are priced."""
+        """Return the terms of a planned step, from which its draws are priced.
+
+        Args:
+            step: The step.
+            channel: The channel of the plan.
+        """
 
     def recorded(self, used: StepRecord) -> Terms:
-        """Return the terms of a step from the integers that the encoder really used."""
+        """Return the terms of a step from the integers that the encoder really used.
+
+        Raises:
+            NoCertificateError: The code has no certificate.
+        """
         if used.terms is None:
             raise NoCertificateError(self.name, "made a draw that no certificate covers")
         return used.terms
@@ -186,7 +222,11 @@ class Code(ABC):
     @classmethod
     @abstractmethod
     def priced_by(cls, terms: Terms) -> Self:
-        """Return a code of this kind that prices these terms; raise if they are terms of another kind."""
+        """Return a code of this kind that prices these terms; raise if they are terms of another kind.
+
+        Args:
+            terms: The terms.
+        """
 
     @abstractmethod
     def price(self, terms: Terms, touched: int = 1, apart: bool = True, change: int = LEVELS) -> Cost:
@@ -208,7 +248,12 @@ class Code(ABC):
         return True
 
     def index_model(self, index_bits: int, exponent_units: int) -> Model:  # noqa: ARG002
-        """Return the law by which an index among 2^index_bits is entropy coded; raise if its length is fixed."""
+        """Return the law by which an index among 2^index_bits is entropy coded; raise if its length is fixed.
+
+        Args:
+            index_bits: Number of bits of an index.
+            exponent_units: Exponent of the entropy code, in units of 1/64.
+        """
         raise DippError(self.name, "has indices of fixed length, and no entropy code")
 
     def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
@@ -216,7 +261,12 @@ class Code(ABC):
         return 0
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        """Return the mean length, in bits, of an index among 2^index_bits for chunks of this KL in bits."""
+        """Return the mean length, in bits, of an index among 2^index_bits for chunks of this KL in bits.
+
+        Args:
+            kl_bits: KL of each chunk in bits.
+            index_bits: Number of bits of an index of each chunk.
+        """
         return np.asarray(index_bits, np.float64)
 
     @property
@@ -228,10 +278,18 @@ class Code(ABC):
 
     @abstractmethod
     def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:
-        """Return the exact law of the index of each chunk."""
+        """Return the exact law of the index of each chunk.
+
+        Args:
+            scored: The candidates of each chunk with their private scores.
+        """
 
     def log_weights(self, scored: ScoredCandidates) -> Floats:
-        """Return ln P of every outcome, up to a constant for each chunk, as an array of chunks × outcomes."""
+        """Return ln P of every outcome, up to a constant for each chunk, as an array of chunks × outcomes.
+
+        Args:
+            scored: The candidates of each chunk with their private scores.
+        """
         return np.stack([chunk.log_law() for chunk in self.outcomes(scored)])
 
 
@@ -242,7 +300,11 @@ class SensitivityCode(Code):
 
     @classmethod
     def at(cls, alpha: Fraction) -> Self:
-        """Return the code of this kind with this α; raise if the code has another α."""
+        """Return the code of this kind with this α; raise if the code has another α.
+
+        Args:
+            alpha: α of the code, a rational.
+        """
         if alpha != cls().score_alpha:
             raise DippError("alpha", f"must be {cls().score_alpha} for {cls.name}, got {alpha}")
         return cls()
@@ -259,7 +321,11 @@ class SensitivityCode(Code):
 
     @abstractmethod
     def eta(self, moved: Reach) -> float:
-        """Return η: the nats that the rounding of the code's tables adds to the ε of one coordinate."""
+        """Return η: the nats that the rounding of the code's tables adds to the ε of one coordinate.
+
+        Args:
+            moved: How far one coordinate can move a selection.
+        """
 
     def terms(self, step: CodedStep, channel: Channel) -> Sensitivity:
         """Return the terms that follow from the integers of a step."""
@@ -305,4 +371,8 @@ class TiltedCode(SensitivityCode):
 
     @abstractmethod
     def pure(self, rho: float) -> float:
-        """Return the pure ε of a clipped selection whose zCDP parameter is ρ."""
+        """Return the pure ε of a clipped selection whose zCDP parameter is ρ.
+
+        Args:
+            rho: ρ of the selection.
+        """

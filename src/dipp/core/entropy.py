@@ -106,7 +106,11 @@ class ZetaCode:
         return self._table[-1]
 
     def interval(self, index: int) -> tuple[int, int]:
-        """Return the first integer that the index owns, and the number of integers that it owns (its weight)."""
+        """Return the first integer that the index owns, and the number of integers that it owns (its weight).
+
+        Raises:
+            DippError: The index is out of range.
+        """
         if not 0 <= index < self.candidates:
             raise DippError("index", f"must be from 0 to {self.candidates - 1}, got {index}")
         firsts, starts, weights, _ = self._table
@@ -154,6 +158,9 @@ def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
     Args:
         kl_bits: The KL divergence of a chunk in bits, a public guess.
         alpha: α of the code, above 1.
+
+    Raises:
+        DippError: `alpha` is not above 1.
     """
     if alpha <= 1:
         raise DippError("alpha", f"must be above 1 for the paper's exponent, got {alpha}")
@@ -169,6 +176,9 @@ def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
     Args:
         kl_bits: The KL divergence of a chunk in bits, a public guess.
         candidates: n.
+
+    Raises:
+        DippError: `candidates` is below 1.
     """
     if candidates < 1:
         raise DippError("candidates", f"must be at least 1, got {candidates}")
@@ -299,7 +309,14 @@ class FixedLength:
         return -(-images * self.bits // 8)
 
     def pack(self, indices: NDArray[np.integer]) -> bytes:
-        """Return the bytes of indices, an integer array of images × len(widths)."""
+        """Return the bytes of indices, an integer array of images × len(widths).
+
+        Args:
+            indices: The indices; each is at least 0 and fits into its width.
+
+        Raises:
+            DippError: The array has another shape, or an index does not fit.
+        """
         if indices.ndim != 2 or indices.shape[1] != len(self.widths) or indices.dtype.kind not in "iu":
             raise DippError("indices", f"must be images × {len(self.widths)} integers, got shape {indices.shape}")
         if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
@@ -308,7 +325,15 @@ class FixedLength:
         return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
 
     def unpack(self, data: bytes, images: int) -> NDArray[np.int64]:
-        """Return the indices of this number of packed images: int64, images × len(widths)."""
+        """Return the indices of this number of packed images: int64, images × len(widths).
+
+        Args:
+            data: The bytes that `pack` returned.
+            images: Number of images.
+
+        Raises:
+            DippError: The bytes have another length, or bits after the last image are set.
+        """
         if len(data) != self.size(images):
             raise DippError("data", f"must have {self.size(images)} bytes for {images} images, got {len(data)}")
         if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):

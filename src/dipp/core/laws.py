@@ -87,7 +87,13 @@ class LaplaceLaw(IntegerLaw):
 
     @classmethod
     def at(cls, alpha: Fraction, fraction_bits: int, limit: int) -> LaplaceLaw:
-        """Return the law of a step, by which one bit of magnitude is α·2^S units of score."""
+        """Return the law of a step, by which one bit of magnitude is α·2^S units of score.
+
+        Args:
+            alpha: α of the step, a rational.
+            fraction_bits: S, the number of bits after the binary point of a score.
+            limit: Largest shift, in size.
+        """
         exact = alpha * (1 << fraction_bits)
         spare = max(0, 15 - (math.ceil(exact) - 1).bit_length())
         extra = min(spare, 16 - (limit + 1).bit_length())

@@ -78,7 +78,12 @@ class Mask(ABC):
 
     @abstractmethod
     def counts(self, steps: int, geometry: Geometry) -> Integers:
-        """Return the number of coordinates that each of the first `steps` steps touches, as int64."""
+        """Return the number of coordinates that each of the first `steps` steps touches, as int64.
+
+        Args:
+            steps: Number of steps.
+            geometry: Geometry of the picture.
+        """
 
     @abstractmethod
     def require_unit(self, unit: Unit) -> None:
@@ -86,7 +91,13 @@ class Mask(ABC):
 
     @abstractmethod
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
-        """Return the number of units that each of the first `steps` steps touches, as int64."""
+        """Return the number of units that each of the first `steps` steps touches, as int64.
+
+        Args:
+            steps: Number of steps.
+            unit: The unit.
+            geometry: Geometry of the picture.
+        """
 
     @abstractmethod
     def worst(self, charges: Sequence[float], channels: int) -> float:

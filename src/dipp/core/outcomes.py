@@ -21,7 +21,12 @@ class Sums(Protocol):
     """A scoring backend, as far as audits need it: it sums weights."""
 
     def bin_sums(self, scores: Any, fraction_bits: int) -> Any:
-        """Return the sums of weights in each bin, as `selection.bin_sums` defines them."""
+        """Return the sums of weights in each bin, as `selection.bin_sums` defines them.
+
+        Args:
+            scores: Scores of chunks × n candidates, in the backend's own memory.
+            fraction_bits: S, the number of bits after the binary point of a score.
+        """
 
 
 class Share(NamedTuple):

@@ -112,11 +112,21 @@ class Plan:
         return tuple(self.code.deal.counts(self.mask, self.unit, geometry, self.steps).tolist())
 
     def apart(self, chunks: int, channels: int) -> bool:
-        """Return whether a step with this number of chunks certainly has no two parts of a unit in one chunk."""
+        """Return whether a step with this number of chunks certainly has no two parts of a unit in one chunk.
+
+        Args:
+            chunks: Number of chunks of the step.
+            channels: Number of channels of a picture.
+        """
         return self.code.deal.apart(self.mask, channels, chunks, self.separate)
 
     def touches(self, channels: int, step: CodedStep) -> int:
-        """Return the largest number of selections of a step in which a unit takes part."""
+        """Return the largest number of selections of a step in which a unit takes part.
+
+        Args:
+            channels: Number of channels of a picture.
+            step: The step.
+        """
         return self.code.deal.touches(self.mask, channels, step, self.unit)
 
     def deal(self, seed: bytes, number: int, geometry: Geometry) -> Chunks:

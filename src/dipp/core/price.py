@@ -71,7 +71,11 @@ class Terms(ABC):
         """The numbers that must be the same for all images of a step, because a difference would tell about them."""
 
     def worse(self, other: Self) -> Self:
-        """Return terms that cost at least as much as these and as other terms of the same step."""
+        """Return terms that cost at least as much as these and as other terms of the same step.
+
+        Raises:
+            DippError: The terms differ where they must be equal.
+        """
         if other != self:
             raise DippError("terms", "differ between two images, which would tell something about them", "report this")
         return self
@@ -203,6 +207,13 @@ class StepRecord(NamedTuple):
 
 
 def require_whole(name: str, value: object, least: int, most: int) -> None:
-    """Raise if a value is not a whole number from `least` to `most`."""
+    """Raise if a value is not a whole number from `least` to `most`.
+
+    Args:
+        name: Name of the value, for the error.
+        value: The value.
+        least: Smallest valid number.
+        most: Largest valid number.
+    """
     if type(value) is not int or not least <= value <= most:
         raise DippError(name, f"must be a whole number from {least} to {most}, got {value}")

@@ -160,6 +160,10 @@ def uniforms(source: Stream, count: int) -> NDArray[np.float64]:
     """Return `count` public uniform numbers in (0, 1) with 32 bits each, as float64.
 
     Numbers 4·i … 4·i + 3 are the words of block i of the stream.
+
+    Args:
+        source: The stream of public random words.
+        count: Number of values.
     """
     return _midpoints(words(source, count), 32)
 
@@ -195,6 +199,10 @@ def permutation(source: Stream, count: int) -> NDArray[np.int64]:
     It is the stable order of 64-bit keys from the stream. Numbers are sorted several times faster than their positions
     are, so each key gets its position in place of its lowest bits. The few keys that agree in all other bits are
     then put in order.
+
+    Args:
+        source: The stream of public random words.
+        count: Number of positions.
     """
     halves = words(source, 2 * count).reshape(count, 2)
     keys = halves[:, 0].astype(np.uint64)
@@ -218,7 +226,12 @@ def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.floa
 
 
 def words(source: Stream, count: int) -> Words:
-    """Return the first `count` words of a stream as uint32; words 4·i … 4·i + 3 are block i."""
+    """Return the first `count` words of a stream as uint32; words 4·i … 4·i + 3 are block i.
+
+    Args:
+        source: The stream.
+        count: Number of words.
+    """
     zero, nonce, *key = (np.asarray(word, np.uint32) for word in (0, source.nonce, source.key0, source.key1))
     blocks = np.empty((-(-count // 4), 4), np.uint32)
     for first in range(0, len(blocks), CACHED_BLOCKS):  # so that the rounds of Philox work in the processor's cache

@@ -75,7 +75,12 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, unit: int, mask: Mask) -> Place:
-        """Return the place of the pixels of a mask (H, W) of a picture, in the smallest box that holds them."""
+        """Return the place of the pixels of a mask (H, W) of a picture, in the smallest box that holds them.
+
+        Args:
+            unit: Number of the unit.
+            mask: Mask (H, W) of the picture.
+        """
         rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
         top, left, bottom, right = (int(edge) for edge in (rows[0], columns[0], rows[-1] + 1, columns[-1] + 1))
         flat = mask[top:bottom, left:right].reshape(-1)

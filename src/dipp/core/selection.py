@@ -62,6 +62,9 @@ def epsilon(sensitivity: int, fraction_bits: int) -> float:
     Args:
         sensitivity: s, the most units of 2^−S bits by which a change of the input moves any score.
         fraction_bits: S.
+
+    Raises:
+        DippError: `sensitivity` is negative, or `fraction_bits` is out of range.
     """
     if sensitivity < 0:
         raise DippError("sensitivity", f"must be a number of units from 0, got {sensitivity}")
@@ -80,7 +83,12 @@ def _roots(fraction_bits: int) -> tuple[int, ...]:
 
 
 def power(units: int, fraction_bits: int) -> int:
-    """Return 2^(−units/2^S)·2^192 for units ≥ 0, by integer arithmetic, with a relative error below 2^−170."""
+    """Return 2^(−units/2^S)·2^192 for units ≥ 0, by integer arithmetic, with a relative error below 2^−170.
+
+    Args:
+        units: Number of units of 2^−S bits.
+        fraction_bits: S.
+    """
     _check_scale(fraction_bits)
     whole, fraction = units >> fraction_bits, units & ((1 << fraction_bits) - 1)
     product = 1 << POWER_BITS
@@ -110,7 +118,12 @@ def fraction_weights(fraction_bits: int) -> Sums:
 
 
 def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the whole bits j and the fraction f of e_k = min(u_max − u_k, R·2^S), along the last axis."""
+    """Return the whole bits j and the fraction f of e_k = min(u_max − u_k, R·2^S), along the last axis.
+
+    Args:
+        scores: Scores of chunks × n candidates, int32.
+        fraction_bits: S, the number of bits after the binary point of a score.
+    """
     _check_scale(fraction_bits)
     wide = scores.astype(np.int64)
     clipped = np.minimum(wide.max(axis=-1, keepdims=True) - wide, RANGE_BITS << fraction_bits)
@@ -171,6 +184,9 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
     *Proof.* The total T = Σ_j sums[j]·2^(R − j) < 2^63·2^65 = 2^128 is a two-limb integer. A uniform r < T falls into
     bin j with probability sums[j]·2^(R − j)/T; given that, r minus what lies before is uniform below sums[j]·2^(R − j),
     and its quotient by 2^(R − j) is uniform below sums[j].
+
+    Raises:
+        DippError: The sums are negative, of another shape, or 0 in a row.
     """
     if sums.dtype != np.int64 or sums.ndim != 2 or sums.shape[1] != BINS or not len(sums) or sums.min() < 0:
         raise DippError("sums", f"must be one or more rows of {BINS} non-negative int64")

@@ -60,7 +60,12 @@ class CodedStep(ABC):
 
     @abstractmethod
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the public integers of the step."""
+        """Return the public integers of the step.
+
+        Args:
+            channel: The channel of the plan.
+            alpha: α of the code.
+        """
 
     @property
     def turns(self) -> int:
@@ -78,7 +83,12 @@ class CodedStep(ABC):
         return False
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
-        """Return the unit and the geometry of the coordinates that the step codes: by default those of the picture."""
+        """Return the unit and the geometry of the coordinates that the step codes: by default those of the picture.
+
+        Args:
+            unit: The unit of the plan.
+            geometry: Geometry of the picture.
+        """
         return unit, geometry
 
     def require_unit(self, unit: Unit) -> None:  # noqa: B027 - most kinds leave that to mask and deal
@@ -91,7 +101,12 @@ class CodedStep(ABC):
     @classmethod
     @abstractmethod
     def words(cls, steps: Sequence[Self], groups: int) -> str:
-        """Return a summary of all steps in one line; `groups` is the number of steps in a pass."""
+        """Return a summary of all steps in one line; `groups` is the number of steps in a pass.
+
+        Args:
+            steps: All steps of the plan.
+            groups: Number of steps in a pass.
+        """
 
     @classmethod
     def require_sequence(cls, steps: Sequence[Self]) -> None:
@@ -123,6 +138,11 @@ class CodedStep(ABC):
 
 
 def require_float32(name: str, value: float) -> None:
-    """Raise unless a number is a finite 32-bit float above 0: files store such numbers exactly."""
+    """Raise unless a number is a finite 32-bit float above 0: files store such numbers exactly.
+
+    Args:
+        name: Name of the number, for the error.
+        value: The number.
+    """
     if not (math.isfinite(value) and value > 0 and value == float(np.float32(value))):
         raise DippError(name, f"must be a finite 32-bit float above 0, got {value}")

@@ -179,11 +179,23 @@ class Unit(ABC):
         raise DippError("unit", f"is a {self.short}, which does not divide {length} pixels into {parts} parts")
 
     def pieces(self, length: int, parts: int) -> int:
-        """Return the number of parts into which `divisions` cuts an axis."""
+        """Return the number of parts into which `divisions` cuts an axis.
+
+        Args:
+            length: Number of pixels of the axis.
+            parts: Number of parts of a side of a unit.
+        """
         return len(self.divisions(length, parts)) - 1
 
     def divided(self, parts: int) -> Unit:
-        """Return this unit on the coarse picture, which has one pixel for each part of `divisions`."""
+        """Return this unit on the coarse picture, which has one pixel for each part of `divisions`.
+
+        Args:
+            parts: Number of parts of a side of a unit.
+
+        Raises:
+            DippError: The unit does not divide into that many parts.
+        """
         raise DippError("unit", f"is a {self.short}, which does not divide into {parts} parts")
 
     @property
@@ -207,6 +219,10 @@ class Unit(ABC):
         """Return the coarse picture in which each box of a unit has `parts` × `parts` coarse pixels.
 
         A file may state any geometry, so no memory in proportion to it is allocated.
+
+        Args:
+            geometry: Geometry of the picture.
+            parts: Number of coarse pixels along a side of a unit.
 
         Returns:
             The unit that divides the coarse picture, and the geometry of the coarse picture.
@@ -251,9 +267,13 @@ class Unit(ABC):
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
     """Return the largest width and height that a window can share with a picture, in pixels.
 
+    Args:
+        width: Width of the window in pixels.
+        height: Height of the window in pixels.
+        geometry: Geometry of the picture; None for a picture of any size.
+
     Raises:
         DippError: A side of the window is not a whole number from 1 to `MAX_LENGTH`.
-
     """
     if not all(type(side) is int and 1 <= side <= MAX_LENGTH for side in (width, height)):
         problem = f"must have a width and a height that are whole numbers from 1 to {MAX_LENGTH}, got {width}×{height}"

@@ -84,7 +84,12 @@ class Cifar(Source):
 
 
 def cifar_folder(location: str, columns: Columns, _: Path) -> Cifar | None:
-    """Open CIFAR-10 or CIFAR-100: its folder, or the folder above it."""
+    """Open CIFAR-10 or CIFAR-100: its folder, or the folder above it.
+
+    Args:
+        location: Path of the folder.
+        columns: The columns and the split to use.
+    """
     path = Path(location).resolve()
     for kind in cifar.KINDS:
         for folder in (path, path / kind.folder):

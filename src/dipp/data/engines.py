@@ -44,6 +44,9 @@ class Engine(Protocol):
             worker: The worker of this process; workers in other processes are made from its job.
             shards: Numbers of the shards.
             progress: Callback that receives the number of images done since its last call.
+
+        Returns:
+            An iterator over what the shards hold.
         """
 
 

@@ -61,5 +61,10 @@ def huggingface() -> Any:
 
 
 def hub_dataset(location: str, columns: Columns, _: Path) -> Tables | None:
-    """Open a dataset on the hub, if the name is neither a file nor a folder here."""
+    """Open a dataset on the hub, if the name is neither a file nor a folder here.
+
+    Args:
+        location: The hub id.
+        columns: The columns and the split to use.
+    """
     return None if Path(location).is_file() or Path(location).is_dir() else open_hub(location, columns)

@@ -137,7 +137,12 @@ class Files(Source):
         return (entry.label for entry in self.entries(0, self.count))
 
     def entries(self, start: int, stop: int) -> Iterator[Entry]:
-        """Yield rows `start` … `stop` − 1 of the listing."""
+        """Yield rows `start` … `stop` − 1 of the listing.
+
+        Args:
+            start: Number of the first row.
+            stop: Number after the last row.
+        """
         return (Entry(**row) for row in rows.read(self.listing, start, stop))
 
 
@@ -225,7 +230,13 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
 
 
 def picture_folder(path: str, columns: Columns, scratch: Path) -> Files | None:
-    """Open a folder of pictures. Every folder passes for one, so this format is tried after the others."""
+    """Open a folder of pictures. Every folder passes for one, so this format is tried after the others.
+
+    Args:
+        path: Path of the folder.
+        columns: The columns and the split to use, which a folder does not have.
+        scratch: Folder for the listing.
+    """
     if not Path(path).is_dir():
         return None
     columns.refuse_split(path)
@@ -241,6 +252,12 @@ def listing_of(listed: Iterable[ListedPicture], scratch: Path, labels: Labels | 
         scratch: The folder.
         labels: The kind of labels.
         what: What the source must have at least one of, for the error about an empty listing.
+
+    Returns:
+        The source.
+
+    Raises:
+        DippError: There is no row.
     """
     register, digest, count = Register(), hashlib.sha256(), 0
 

@@ -96,7 +96,12 @@ def _saved(folder: Path, states: tuple[State | None, ...]) -> Any:  # noqa: ARG0
 
 
 def saved_folder(path: str, columns: Columns, _: Path) -> Saved | None:
-    """Open the folder of a dataset, or of a dictionary of datasets, that `save_to_disk` wrote."""
+    """Open the folder of a dataset, or of a dictionary of datasets, that `save_to_disk` wrote.
+
+    Args:
+        path: Path of the folder.
+        columns: The columns and the split to use.
+    """
     folder = Path(path).resolve()
     known = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
     return Saved.open(folder, columns) if known else None

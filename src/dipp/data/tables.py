@@ -266,7 +266,12 @@ def _table(path: str, state: State | None) -> pq.ParquetFile:  # noqa: ARG001 - 
 
 
 def parquet_files(location: str, columns: Columns, _: Path) -> Tables | None:
-    """Open a Parquet file, or a folder of them. The files of a split are named after it, as `datasets` names them."""
+    """Open a Parquet file, or a folder of them. The files of a split are named after it, as `datasets` names them.
+
+    Args:
+        location: Path of the file or folder.
+        columns: The columns and the split to use.
+    """
     paths = files_of(location, ".parquet")
     if paths and columns.split is not None:
         named = re.compile(rf"{re.escape(columns.split)}(-\d+-of-\d+)?\.parquet")

@@ -39,7 +39,13 @@ def open_tars(paths: list[Path], scratch: Path) -> Files:
 
 
 def tar_files(path: str, columns: Columns, scratch: Path) -> Files | None:
-    """Open a tar shard, or a folder of them."""
+    """Open a tar shard, or a folder of them.
+
+    Args:
+        path: Path of the file or folder.
+        columns: The columns and the split to use, which a tar does not have.
+        scratch: Folder for the listing.
+    """
     paths = files_of(path, ".tar")
     if not paths:
         return None

@@ -36,6 +36,9 @@ class ByteReader:
     def take(self, count: int) -> bytes:
         """Read the next `count` bytes.
 
+        Returns:
+            The bytes.
+
         Raises:
             DippError: The file has fewer bytes left.
         """
@@ -45,7 +48,19 @@ class ByteReader:
         return bytes(self._data[self.at - count : self.at])
 
     def varint(self, name: str, low: int, high: int) -> int:
-        """Read a whole number from low to high: seven bits per byte, the lowest first, in as few bytes as possible."""
+        """Read a whole number from low to high: seven bits per byte, the lowest first, in as few bytes as possible.
+
+        Args:
+            name: Name of the number, for errors.
+            low: Smallest valid number.
+            high: Largest valid number.
+
+        Returns:
+            The number.
+
+        Raises:
+            DippError: The number is out of range, has too many bytes, or the file ends.
+        """
         value = 0
         for position in range(MAX_VARINT_BYTES):
             byte = self.take(1)[0]
@@ -57,7 +72,16 @@ class ByteReader:
         return self._within(name, value, low, high)
 
     def byte(self, name: str, low: int, high: int) -> int:
-        """Read a whole number from low to high that takes one byte."""
+        """Read a whole number from low to high that takes one byte.
+
+        Args:
+            name: Name of the number, for errors.
+            low: Smallest valid number.
+            high: Largest valid number.
+
+        Returns:
+            The number.
+        """
         return self._within(name, self.take(1)[0], low, high)
 
     def column(self, name: str, count: int, low: int, high: int) -> Integers:
@@ -65,6 +89,15 @@ class ByteReader:
 
         A column holds the smallest number, the width in bits of the differences from it, and the differences. The
         caller makes sure that the file is large enough for that many numbers.
+
+        Args:
+            name: Name of the column, for errors.
+            count: How many numbers the column has.
+            low: Smallest valid number.
+            high: Largest valid number.
+
+        Raises:
+            DippError: A number is out of range, the column is packed in another way than dipp does, or the file ends.
         """
         if not count:
             return np.zeros(0, np.int64)

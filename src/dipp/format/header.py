@@ -179,6 +179,10 @@ def checksum(content: bytes | memoryview) -> bytes:
 def without_checksum(data: memoryview, *, verify: bool = True) -> memoryview:
     """Return the bytes of a file before its checksum, and check the checksum unless `verify` is False.
 
+    Args:
+        data: The bytes of the file.
+        verify: Whether the checksum is checked; true by default.
+
     Raises:
         DippError: The file is not an archive, has another version, or a wrong checksum.
     """

@@ -29,7 +29,12 @@ ROW_INDICES = 4096
 
 
 def layout_of(plan: Plan, geometry: Geometry) -> Layout:
-    """Return the layout of images of one geometry."""
+    """Return the layout of images of one geometry.
+
+    Args:
+        plan: The plan.
+        geometry: Geometry of the images.
+    """
     kind = FixedLayout if plan.code.fixed_length else EntropyLayout
     return kind(plan, plan.chunk_counts(geometry))
 
@@ -113,7 +118,12 @@ class FixedLayout(Layout):
         return np.packbits(np.concatenate([self._bits(row) for row in whole])).tobytes()
 
     def unpack(self, data: bytes, images: int) -> Integers:
-        """Return the indices of images that `pack` packed, of shape (images, indices)."""
+        """Return the indices of images that `pack` packed, of shape (images, indices).
+
+        Args:
+            data: The bytes that `pack` returned.
+            images: Number of images.
+        """
         if self.indices <= ROW_INDICES:
             return self._verified(self._row_code.unpack(data, images))
         return self._verified(np.stack([self._unpack_one(data, i * self.least_bits) for i in range(images)]))
@@ -226,7 +236,13 @@ def _checksums(rows: Integers) -> Integers:
 
 
 def cut(data: bytes | memoryview, low: int, high: int) -> bytes:
-    """Return bits low to high − 1 of a byte string, counted from the highest bit of a byte, padded with zeros."""
+    """Return bits low to high − 1 of a byte string, counted from the highest bit of a byte, padded with zeros.
+
+    Args:
+        data: The byte string.
+        low: Number of the first bit.
+        high: Number after the last bit.
+    """
     value = int.from_bytes(data[low // 8 : -(-high // 8)], "big") >> -high % 8
     bits = high - low
     return ((value & ((1 << bits) - 1)) << -bits % 8).to_bytes(-(-bits // 8), "big")

@@ -95,6 +95,10 @@ class PublicParameters:
     def geometry(self, height: int, width: int) -> Geometry:
         """Return the geometry of an image of this size.
 
+        Args:
+            height: Height in pixels.
+            width: Width in pixels.
+
         Raises:
             DippError: The size is invalid, or the unit does not fit into it.
         """
@@ -128,7 +132,11 @@ class PublicParameters:
         return promised(self.plan, worst, self.delta, self.hidden)
 
     def claim(self, smallest: Geometry | None) -> tuple[float, float] | None:
-        """Return ε and ρ of the certificate, as files state them; None without a certificate."""
+        """Return ε and ρ of the certificate, as files state them; None without a certificate.
+
+        Args:
+            smallest: Geometry of the picture with the fewest units; None without pictures.
+        """
         certificate = self.certificate(smallest)
         return None if certificate is None else (certificate.epsilon, certificate.rho)
 
@@ -154,5 +162,12 @@ class PublicParameters:
 
 @functools.lru_cache(maxsize=64)
 def promised(plan: Plan, smallest: Geometry, delta: float | None, hidden: Size | None = None) -> Certificate:
-    """Return `Certificate.of` from a cache: checking a picture's size, archiving it and reading it ask for the same."""
+    """Return `Certificate.of` from a cache: checking a picture's size, archiving it and reading it ask for the same.
+
+    Args:
+        plan: The plan.
+        smallest: Geometry of the picture with the fewest units.
+        delta: δ of the budget; None if it has no δ.
+        hidden: Width and height of the objects that the plan hides; None if the budget is a unit's.
+    """
     return Certificate.of(plan, smallest, delta, hidden)

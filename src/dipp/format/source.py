@@ -23,7 +23,12 @@ NO_MARKS: Marks = (0, b"")
 
 
 def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
-    """Return the bytes of the field; None if there is no window and no image is grey."""
+    """Return the bytes of the field; None if there is no window and no image is grey.
+
+    Args:
+        window: The window; None without one.
+        grey: Whether each image is grey.
+    """
     kind = WINDOW * (window is not None) | (ALL_GREY if grey.all() else SOME_GREY) * bool(grey.any())
     ends = b"" if window is None else struct.pack("<2i", window.low, window.high)
     which = np.packbits(grey).tobytes() if kind & SOME_GREY else b""
@@ -32,6 +37,9 @@ def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
 
 def read(content: bytes) -> tuple[Window | None, Marks]:
     """Read the window and the marks of grey images. `read_grey` checks the marks once the number of images is known.
+
+    Returns:
+        The window, None without one, and the packed marks.
 
     Raises:
         DippError: The field is invalid.

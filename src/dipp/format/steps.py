@@ -40,6 +40,13 @@ def to_bytes(plan: Plan) -> bytes:
 def read(reader: ByteReader, code: Code) -> tuple[CodedStep, ...]:
     """Read the steps that `to_bytes` wrote for this code.
 
+    Args:
+        reader: The reader of the file.
+        code: The code of the plan.
+
+    Returns:
+        The steps.
+
     Raises:
         DippError: The steps are damaged, or of a kind that this version of dipp does not know.
     """

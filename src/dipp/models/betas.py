@@ -23,7 +23,11 @@ MAX_TIMESTEPS = 1 << 16
 
 
 def betas_of(config: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return β_t of a scheduler config for all timesteps, in float64 (diffusers rounds them to float32)."""
+    """Return β_t of a scheduler config for all timesteps, in float64 (diffusers rounds them to float32).
+
+    Raises:
+        DippError: The config has no supported schedule of betas, or an invalid number.
+    """
     trained = config.get("trained_betas")
     if trained is not None and not (isinstance(trained, list) and all(map(_is_number, trained))):
         raise DippError("trained_betas", "must be a list of numbers in the scheduler config")

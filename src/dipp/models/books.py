@@ -102,7 +102,13 @@ class Books:
 
     @staticmethod
     def write(folder: Path, books: Mapping[tuple[str, int], Book], table: Any) -> None:
-        """Write books and table into a model's folder; words are stored in half precision."""
+        """Write books and table into a model's folder; words are stored in half precision.
+
+        Args:
+            folder: Folder of the model.
+            books: Books by the name of their family and their number of bits.
+            table: The table of recipes, as JSON has it.
+        """
         from safetensors.numpy import save
 
         tensors = {}
@@ -114,7 +120,12 @@ class Books:
             part.write_bytes(content)
 
     def book(self, name: str, bits: int) -> Book:
-        """Return a book, or raise if the model has no such book."""
+        """Return a book, or raise if the model has no such book.
+
+        Args:
+            name: Name of the family of questions.
+            bits: Number of bits of an index.
+        """
         if (name, bits) not in self.books:
             raise DippError("words", f"have no book of {1 << bits} for {name}", "make it with `dipp words`")
         return self.books[name, bits]

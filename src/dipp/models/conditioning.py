@@ -160,7 +160,13 @@ def packed(state: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked(patches: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Return the latents (N, c, 2h, 2w) of rows of patches (N, h·w, 4c): the inverse of `packed`."""
+    """Return the latents (N, c, 2h, 2w) of rows of patches (N, h·w, 4c): the inverse of `packed`.
+
+    Args:
+        patches: The rows of patches.
+        height: Number h of patches in a column.
+        width: Number w of patches in a row.
+    """
     count, channels = len(patches), patches.shape[2] // 4
     state = patches.reshape(count, height, width, channels, 2, 2).permute(0, 3, 1, 4, 2, 5)
     return state.reshape(count, channels, 2 * height, 2 * width)

@@ -128,7 +128,12 @@ class Denoiser(ABC):
         return torch.from_numpy(values).to(self.device)
 
     def geometry(self, height: int | None = None, width: int | None = None) -> Geometry:
-        """Return the geometry of what the denoiser predicts: of its own size by default, with its channels."""
+        """Return the geometry of what the denoiser predicts: of its own size by default, with its channels.
+
+        Args:
+            height: Height in pixels; that of `sample_size` by default.
+            width: Width in pixels; that of `sample_size` by default.
+        """
         own_height, own_width = self.sample_size
         return Geometry(own_height if height is None else height, own_width if width is None else width, self.channels)
 
@@ -146,7 +151,12 @@ class Denoiser(ABC):
         return pixels
 
     def picture(self, x: Array, geometry: Geometry) -> Array:  # noqa: ARG002
-        """Return the pictures (N, C, H, W) of predictions (N, c, h, w), by default the predictions themselves."""
+        """Return the pictures (N, C, H, W) of predictions (N, c, h, w), by default the predictions themselves.
+
+        Args:
+            x: Predictions (N, c, h, w).
+            geometry: Geometry of the pictures.
+        """
         return x
 
     def prompted(self, prompt: str) -> Denoiser:

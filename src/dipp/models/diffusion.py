@@ -141,7 +141,12 @@ class NoiseSchedule:
         return self._alpha(t) / (1 - self._alpha(t))
 
     def step(self, t: int, s: int) -> Transition:
-        """Return the reverse step from timestep t to a less noisy s < t, or raise if s is not below t."""
+        """Return the reverse step from timestep t to a less noisy s < t, or raise if s is not below t.
+
+        Args:
+            t: Timestep of the state.
+            s: Timestep of the next state.
+        """
         alpha_t, alpha_s = self._alpha(t), self._alpha(s)
         if s >= t:
             raise DippError("s", f"must be a timestep below t = {t}, got {s}")
@@ -157,7 +162,13 @@ class NoiseSchedule:
         )
 
     def require_gain(self, t: int, s: int, claimed: float) -> None:
-        """Raise if the claimed SNR gain of a step from t to s is not the model's, because ε follows from the claim."""
+        """Raise if the claimed SNR gain of a step from t to s is not the model's, because ε follows from the claim.
+
+        Args:
+            t: Timestep of the state.
+            s: Timestep of the next state.
+            claimed: The claimed SNR gain.
+        """
         real = self.step(t, s).snr_gain
         if not real * (1 - LOST_GAIN) <= claimed <= real * (1 + 2.0**-20):  # a float's rounding
             raise InconsistentError(
@@ -167,7 +178,13 @@ class NoiseSchedule:
             )
 
     def noised(self, x0: State, eta: State, t: int) -> State:
-        """Return the state x_t = γ_t·x0 + σ_t·η, for noise η of unit variance."""
+        """Return the state x_t = γ_t·x0 + σ_t·η, for noise η of unit variance.
+
+        Args:
+            x0: Pictures in [−1, 1].
+            eta: Noise η of the same shape.
+            t: Timestep of the state.
+        """
         return self.gamma(t) * x0 + self.sigma(t) * eta
 
     def x0(self, output: State, x_t: State, t: int) -> State:
@@ -199,6 +216,9 @@ class NoiseSchedule:
         Args:
             t: First timestep.
             calls: Largest number of timesteps, at least 1.
+
+        Raises:
+            DippError: `calls` is not a whole number from 1.
         """
         self._alpha(t)
         if calls < 1:

@@ -94,7 +94,13 @@ class Evidence:
         return float(levels(precision.reshape(1, -1))[0])
 
     def part(self, images: slice, rows: slice, columns: slice) -> Evidence:
-        """Return the evidence of some of the pictures, in some of their rows and columns."""
+        """Return the evidence of some of the pictures, in some of their rows and columns.
+
+        Args:
+            images: Which pictures.
+            rows: Which rows of pixels.
+            columns: Which columns of pixels.
+        """
 
         def cut(values: Array) -> Array:
             if values is None or isinstance(values, int | float):

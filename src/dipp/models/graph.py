@@ -54,13 +54,23 @@ class Build:
         return output
 
     def constant(self, values: Any, kind: type = np.float32) -> str:
-        """Store a constant tensor, and return its name."""
+        """Store a constant tensor, and return its name.
+
+        Args:
+            values: The values.
+            kind: NumPy type of the stored numbers; fp32 by default.
+        """
         name = f"constant.{len(self.stored)}"
         self.stored.append(numpy_helper.from_array(np.asarray(values, kind), name))
         return name
 
     def weight(self, name: str, values: Array | None = None) -> str:
-        """Store a weight, in half precision if that is exact, and return the name of its fp32 values."""
+        """Store a weight, in half precision if that is exact, and return the name of its fp32 values.
+
+        Args:
+            name: Name of the weight.
+            values: The values; by default those of the network's weight of this name.
+        """
         values = self.weights[name] if values is None else values
         with np.errstate(over="ignore"):  # a value that is too large is not exact either
             half = values.astype(np.float16)
@@ -125,7 +135,12 @@ class Build:
         return self.node("Log", self.node("Clip", snr, low, high))
 
     def correction(self, planes: str, snr: str) -> str:
-        """Add the correction F, as `network.Network.correction`, and return its name."""
+        """Add the correction F, as `network.Network.correction`, and return its name.
+
+        Args:
+            planes: Name of the input planes.
+            snr: Name of the SNRs.
+        """
         level = self.node("Mul", self.logarithm(snr), self.constant(WAVES[None]))
         both = self.node("Concat", self.node("Sin", level), self.node("Cos", level), axis=1)
         embedding = self.silu(self.linear(both, "embed.0"))
@@ -148,7 +163,14 @@ class Build:
         return self.node("DepthToSpace", self.same(x, "leave"), blocksize=FOLD, mode="CRD")
 
     def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
-        """Add the blocks x + W₂·silu(a·(W₁·x) + b) of a stage (`network.Stage`), and return the name of the output."""
+        """Add the blocks x + W₂·silu(a·(W₁·x) + b) of a stage (`network.Stage`), and return the name of the output.
+
+        Args:
+            x: Name of the input.
+            name: Name of the stage in the network.
+            blocks: Number of blocks.
+            embedding: Name of the embedding of ln SNR.
+        """
         for number in range(blocks):
             block = f"{name}.{number}"
             flat = self.linear(embedding, f"{block}.modulation")
@@ -170,15 +192,31 @@ class Build:
         return self.node("Mul", x, self.node("Sigmoid", x))
 
     def linear(self, x: str, name: str) -> str:
-        """Add the linear layer `name`, and return the name of its output."""
+        """Add the linear layer `name`, and return the name of its output.
+
+        Args:
+            x: Name of the input.
+            name: Name of the layer in the network.
+        """
         return self.node("Gemm", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), transB=1)
 
     def same(self, x: str, name: str) -> str:
-        """Add the 3×3 convolution `name`, which keeps the size, and return the name of its output."""
+        """Add the 3×3 convolution `name`, which keeps the size, and return the name of its output.
+
+        Args:
+            x: Name of the input.
+            name: Name of the layer in the network.
+        """
         return self.convolution(x, name, pads=[1] * 4)
 
     def convolution(self, x: str, name: str, **attributes: Any) -> str:
-        """Add the convolution `name` with its bias, and return the name of its output."""
+        """Add the convolution `name` with its bias, and return the name of its output.
+
+        Args:
+            x: Name of the input.
+            name: Name of the layer in the network.
+            attributes: Attributes of the ONNX operator.
+        """
         return self.node("Conv", x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), **attributes)
 
 

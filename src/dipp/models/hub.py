@@ -81,7 +81,12 @@ def find(name: str, folder: Path, candidates: tuple[str, ...]) -> Path:
 
 
 def read_json(name: str, path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file of the model `name`, or raise if the file holds something else."""
+    """Return the JSON object in a file of the model `name`, or raise if the file holds something else.
+
+    Args:
+        name: Folder or hub id of the model, for errors.
+        path: Path of the file.
+    """
     with contextlib.suppress(ValueError, RecursionError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict):

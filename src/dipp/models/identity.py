@@ -71,12 +71,22 @@ def covered(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_json(add: Add, config: Mapping[str, Any]) -> None:
-    """Add to a hash the covered part of a config, as canonical JSON."""
+    """Add to a hash the covered part of a config, as canonical JSON.
+
+    Args:
+        add: Function that adds bytes to the hash.
+        config: The config.
+    """
     add(json.dumps(covered(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
 
 
 def add_tensors(add: Add, tensors: Mapping[str, Array]) -> None:
-    """Add to a hash the name, dtype, shape and bytes of each tensor, sorted by name."""
+    """Add to a hash the name, dtype, shape and bytes of each tensor, sorted by name.
+
+    Args:
+        add: Function that adds bytes to the hash.
+        tensors: Tensors by their names.
+    """
     for name, tensor in sorted(tensors.items()):
         add(name.encode())
         add(str(tensor.dtype).removeprefix("torch.").encode())

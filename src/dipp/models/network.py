@@ -130,7 +130,12 @@ class Network(nn.Module):
         return x_hat
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
-        """Return F (N, 3, H, W) of planes (N, inputs, H, W), whose sides the stride divides, at SNRs (N,) or (1,)."""
+        """Return F (N, 3, H, W) of planes (N, inputs, H, W), whose sides the stride divides, at SNRs (N,) or (1,).
+
+        Args:
+            planes: Input planes.
+            snr: SNR of each picture, or one for all.
+        """
         level = snr.clamp(*SNR_RANGE).log()[:, None] * self.waves
         embedding = self.embed(torch.cat([level.sin(), level.cos()], dim=1))
         x = self.enter(functional.pixel_unshuffle(planes, FOLD))

@@ -35,13 +35,25 @@ T5_TOKENS = 512
 
 
 def last_states(pipeline: Pipeline, prompt: str, device: torch.device) -> torch.Tensor:
-    """Return the conditions of Stable Diffusion 1 and 2: the last hidden states of CLIP, (1, tokens, dimensions)."""
+    """Return the conditions of Stable Diffusion 1 and 2: the last hidden states of CLIP, (1, tokens, dimensions).
+
+    Args:
+        pipeline: The pipeline.
+        prompt: The public text.
+        device: Device of the text encoder.
+    """
     states: torch.Tensor = _clip(pipeline, "", prompt, device, "CLIPTextModel").last_hidden_state
     return states
 
 
 def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the conditions of SDXL: states before the last layer of both encoders, and the second's pooled output."""
+    """Return the conditions of SDXL: states before the last layer of both encoders, and the second's pooled output.
+
+    Args:
+        pipeline: The pipeline.
+        prompt: The public text.
+        device: Device of the text encoders.
+    """
     first = _clip(pipeline, "", prompt, device, "CLIPTextModel")
     second = _clip(pipeline, "_2", prompt, device, "CLIPTextModelWithProjection")
     import torch
@@ -50,7 +62,13 @@ def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tupl
 
 
 def pooled_and_t5(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the conditions of FLUX: CLIP's pooled output, of the beginning of a long prompt, and the states of T5."""
+    """Return the conditions of FLUX: CLIP's pooled output, of the beginning of a long prompt, and the states of T5.
+
+    Args:
+        pipeline: The pipeline.
+        prompt: The public text.
+        device: Device of the text encoders.
+    """
     pooled = _clip(pipeline, "", prompt, device, "CLIPTextModel", whole=False).pooler_output
     encoded = _encoded(pipeline, "_2", prompt, device, "T5EncoderModel", "T5TokenizerFast", T5_TOKENS)
     return pooled, encoded.last_hidden_state

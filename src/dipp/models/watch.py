@@ -52,7 +52,13 @@ def watching(watch: Watch) -> Iterator[None]:
 
 
 def begin(images: int, pixels: int, steps: int) -> None:
-    """Report to the watch of this thread that a batch of images begins (`Watch.begin`)."""
+    """Report to the watch of this thread that a batch of images begins (`Watch.begin`).
+
+    Args:
+        images: Number of images of the batch.
+        pixels: Number of their pixels together.
+        steps: Number of steps.
+    """
     if (watch := _watch.get()) is not None:
         watch.begin(images, pixels, steps)
 

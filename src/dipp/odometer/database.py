@@ -55,6 +55,10 @@ class _Losses:
 def connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]:
     """Yield a connection to the database of an odometer, whose sums are about objects of a size.
 
+    Args:
+        folder: Folder of the odometer.
+        size: Width and height of the objects in pixels.
+
     Raises:
         DippError: The database cannot be used. It replaces each error of SQLite inside the block.
     """
@@ -74,7 +78,12 @@ def connected(folder: Path, size: Size = PIXEL) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """Run a block in a transaction, which any exception undoes. By default it excludes all other writers."""
+    """Run a block in a transaction, which any exception undoes. By default it excludes all other writers.
+
+    Args:
+        database: The connection.
+        kind: Kind of the transaction in SQLite.
+    """
     database.execute(f"BEGIN {kind}")
     try:
         yield
@@ -89,6 +98,10 @@ def require_sound(database: sqlite3.Connection, folder: Path) -> None:
 
     `integrity_check` reads every page and compares the index with its table, row by row, in 1.5 s for a million rows.
     `quick_check` would not notice an index with a missing or wrong entry, whose row would be left out of the sums.
+
+    Args:
+        database: The connection.
+        folder: Folder of the odometer, for the error.
 
     Raises:
         DippError: The database is damaged.
@@ -113,6 +126,13 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     The key is made after the tables are on the disk. So a key beside a database without tables means that a database
     with rows was lost. That is an error, because counting would start from nothing.
 
+    Args:
+        database: The connection.
+        folder: Folder of the odometer, for errors.
+
+    Returns:
+        Whether the database is new.
+
     Raises:
         DippError: The database is lost, or another version of dipp wrote it.
     """
@@ -134,6 +154,10 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
 def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
     """Return the key of a database, which is made before its first release. The caller holds the lock.
 
+    Args:
+        database: The connection.
+        key_file: File of the key.
+
     Raises:
         DippError: The key is missing or another one, although the database has releases.
     """
@@ -151,7 +175,12 @@ def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
 
 
 def unusable(folder: Path, why: str) -> DippError:
-    """Return the error about an odometer that cannot be opened, read or written."""
+    """Return the error about an odometer that cannot be opened, read or written.
+
+    Args:
+        folder: Folder of the odometer.
+        why: What went wrong.
+    """
     return DippError(
         "odometer", f"{folder} cannot be used ({why})", "repair it, or pass --no-odometer to count nothing"
     )

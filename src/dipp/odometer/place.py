@@ -59,6 +59,12 @@ def make_key(path: Path) -> bytes:
 
     A file or link of this name is removed first, since its permissions could let others read the key. The caller makes
     sure that no other process makes a key at the same time.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The key.
     """
     key = randomness.private_bytes(KEY_BYTES)
     path.unlink(missing_ok=True)

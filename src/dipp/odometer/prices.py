@@ -56,17 +56,34 @@ def of_units(release: ReleasePrice, count: int) -> Price:
 
 
 def of_object(releases: Iterable[ReleasePrice], size: Size) -> Price:
-    """Return the cost of all releases to any object of a size in pixels, rounded up."""
+    """Return the cost of all releases to any object of a size in pixels, rounded up.
+
+    Args:
+        releases: Price of each release for a unit.
+        size: Width and height of the object.
+    """
     return _total(of_units(release, release.unit.met(*size)) for release in releases)
 
 
 def of_picture(releases: Iterable[ReleasePrice], geometry: Geometry) -> Price:
-    """Return the cost of all releases to everything in a picture, rounded up."""
+    """Return the cost of all releases to everything in a picture, rounded up.
+
+    Args:
+        releases: Price of each release for a unit.
+        geometry: Geometry of the picture.
+    """
     return _total(of_units(release, release.unit.count(geometry)) for release in releases)
 
 
 def of_row(epsilon: float, rho: float, unit: str, size: Size) -> Price:
-    """Return the cost of a release to an object of a size in pixels; `unit` is the text that `spelt` made."""
+    """Return the cost of a release to an object of a size in pixels; `unit` is the text that `spelt` made.
+
+    Args:
+        epsilon: ε of the release for a unit.
+        rho: ρ of the release for a unit.
+        unit: The unit, as a text.
+        size: Width and height of the object in pixels.
+    """
     return of_units(ReleasePrice(_unit(unit), epsilon, rho), _met(unit, size))
 
 

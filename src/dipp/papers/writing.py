@@ -39,6 +39,9 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
         output: Folder of the papers. By default `folder_of`.
         overwrite: Whether to replace files that somebody may have edited.
 
+    Returns:
+        Paths of the papers.
+
     Raises:
         DippError: The release cannot be read, or a file would be replaced.
     """

@@ -44,7 +44,12 @@ def work(snrs: Floats, pixels: int) -> Floats:
 
 
 def level_at(snr: float, pixels: int) -> int:
-    """Return the level at which a picture of this number of pixels is predicted from a state of this SNR."""
+    """Return the level at which a picture of this number of pixels is predicted from a state of this SNR.
+
+    Args:
+        snr: SNR of the state.
+        pixels: Number of pixels of the picture.
+    """
     return sum(snr < largest for largest in _largest(pixels))
 
 

@@ -325,6 +325,11 @@ class Planner:
 def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:
     """Raise if a schedule does not have a final timestep, or if a rate is not a positive number; None is no limit.
 
+    Args:
+        schedule: The noise schedule.
+        final_timestep: The final timestep; None is no limit.
+        bpp: The rate in bits per pixel; None is no limit.
+
     Raises:
         DippError: One of them is invalid.
     """

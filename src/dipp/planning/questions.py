@@ -266,7 +266,13 @@ def units_of(books: Books) -> tuple[Unit, ...]:
 
 
 def plan_of(row: Row, unit: Unit, epsilon: float) -> Plan:
-    """Return the plan of a row's recipe, with a pure ε of the unit that all draws share equally."""
+    """Return the plan of a row's recipe, with a pure ε of the unit that all draws share equally.
+
+    Args:
+        row: A row of the table of recipes.
+        unit: The unit.
+        epsilon: ε of the unit.
+    """
     return Plan(CODING, tuple(step_of(recipe, epsilon / row.draws) for recipe in row.recipes), unit=unit)
 
 
@@ -277,7 +283,12 @@ def table(books: Books) -> tuple[Row, ...]:
 
 
 def step_of(recipe: Recipe, epsilon: float) -> Question:
-    """Return the question of a recipe whose draws cost at most ε each."""
+    """Return the question of a recipe whose draws cost at most ε each.
+
+    Args:
+        recipe: The recipe.
+        epsilon: Largest ε of a draw.
+    """
     weights = Weights.within(1 << recipe.bits, recipe.best, epsilon)
     scale, snr = short_floats(np.array([recipe.scale, recipe.snr])).tolist()
     kind = SIGNS if recipe.signs else WORDS

@@ -113,7 +113,12 @@ class Residuals:
         return np.asarray(10 * np.log10(4 / self.mse(snrs)), np.float64)
 
     def realised_at(self, pad: float, tilt: float) -> float:
-        """Return the fraction of a tilt that a searching code realises, at the nearest pad, interpolated over log V."""
+        """Return the fraction of a tilt that a searching code realises, at the nearest pad, interpolated over log V.
+
+        Args:
+            pad: Difference of the bits of an index and the KL of its chunk, in bits.
+            tilt: The tilt in nats.
+        """
         _, tilts, shares = min(self._curves, key=lambda curve: abs(curve[0] - pad))
         return float(np.interp(math.log(tilt), np.log(tilts), shares))
 

@@ -91,7 +91,13 @@ class SteppedChoices(NamedTuple):
 
 
 def chunked(columns: ChoiceColumns, touched: Floats, kl: Floats) -> StepChunks:
-    """Return the chunks of one step of all choices: single coordinates for pairs, the largest ones for a search."""
+    """Return the chunks of one step of all choices: single coordinates for pairs, the largest ones for a search.
+
+    Args:
+        columns: The choices.
+        touched: Number of coordinates that the step touches, for each choice.
+        kl: KL in bits of all touched coordinates together, for each choice.
+    """
     size = np.clip(np.floor(touched * (columns.index_bits - columns.pad) / kl), 1, MAX_CHUNK)
     size = np.where(columns.searches, np.minimum(size, np.maximum(touched, 1.0)), 1.0)
     chunks = np.ceil(touched / size)

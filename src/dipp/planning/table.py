@@ -108,7 +108,12 @@ class ErrorTable:
         return np.asarray(np.exp(np.interp(np.log(snr), np.log(self.snrs), np.log(squares))), np.float64)
 
     def psnr(self, snr: Floats | float, chains: str | None = None) -> Floats:
-        """Return the expected PSNR of x̂0 in dB, 10·log10(4/MSE): the data's range [−1, 1] has the square 4."""
+        """Return the expected PSNR of x̂0 in dB, 10·log10(4/MSE): the data's range [−1, 1] has the square 4.
+
+        Args:
+            snr: SNR of the states.
+            chains: Name of the coded chains whose inflation applies. By default states are exact.
+        """
         return np.asarray(10 * np.log10(4 / self.mse(snr, chains)), np.float64)
 
     def kl_matrix(self, channel: Channel, snrs: Floats, gains: Floats, chains: str | None = None) -> Floats:
@@ -251,7 +256,12 @@ class ErrorTable:
 
 
 def grid(schedule: NoiseSchedule, points: int = POINTS) -> tuple[int, ...]:
-    """Return timesteps T − 1 > … > 0 that are evenly spaced in log SNR, up to rounding; at most `points` of them."""
+    """Return timesteps T − 1 > … > 0 that are evenly spaced in log SNR, up to rounding; at most `points` of them.
+
+    Args:
+        schedule: The noise schedule.
+        points: Largest number of timesteps.
+    """
     levels = np.log([schedule.snr(t) for t in range(len(schedule))])
     wanted = np.linspace(levels[-1], levels[0], points)
     return tuple(sorted({int(np.abs(levels - level).argmin()) for level in wanted}, reverse=True))
@@ -277,6 +287,9 @@ def measure(
         seed: Public seed of the noise.
         timesteps: Timesteps of the table. By default those of `grid`.
         provenance: Facts about the images, for the table.
+
+    Returns:
+        The table.
 
     Raises:
         DippError: The images are invalid.

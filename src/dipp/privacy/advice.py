@@ -192,5 +192,9 @@ def too_large(delta: float, count: int) -> bool:
 
     Publishing one of N units, drawn at random, as it is satisfies (0, 1/N) per unit: from δ = 1/N on, (ε, δ) allows
     that.
+
+    Args:
+        delta: δ of a unit.
+        count: Number of units.
     """
     return delta * count >= 1

@@ -67,6 +67,9 @@ class Budget:
     def pure(cls, epsilon: float) -> Budget:
         """Return a budget of pure ε per pixel.
 
+        Args:
+            epsilon: The largest ε.
+
         Raises:
             DippError: ε is not positive and finite.
         """
@@ -76,6 +79,10 @@ class Budget:
     def approximate(cls, epsilon: float, delta: float) -> Budget:
         """Return a budget of (ε, δ) per pixel.
 
+        Args:
+            epsilon: The largest ε.
+            delta: δ, between 0 and 1.
+
         Raises:
             DippError: ε is not positive and finite, or δ is not between 0 and 1.
         """
@@ -84,6 +91,9 @@ class Budget:
     @classmethod
     def zcdp(cls, rho: float) -> Budget:
         """Return a budget of ρ (zCDP) per pixel.
+
+        Args:
+            rho: The largest ρ.
 
         Raises:
             DippError: ρ is not positive and finite.

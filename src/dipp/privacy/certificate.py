@@ -49,7 +49,11 @@ class StepCost(NamedTuple):
     rho: float
 
     def approximate(self, delta: float) -> float:
-        """Return the ε of (ε, δ) of this step alone."""
+        """Return the ε of (ε, δ) of this step alone.
+
+        Args:
+            delta: δ, between 0 and 1.
+        """
         return min(self.epsilon, conversions.epsilon_of_zcdp(self.rho, delta))
 
 
@@ -164,6 +168,10 @@ class Certificate:
 
     def for_window(self, width: int, height: int) -> Certificate:
         """Return the certificate for any change inside a window of this size in pixels, wherever it lies.
+
+        Args:
+            width: Width of the window in pixels.
+            height: Height of the window in pixels.
 
         Raises:
             DippError: The size is not two positive whole numbers.

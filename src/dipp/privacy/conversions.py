@@ -36,18 +36,30 @@ SEARCH_STEPS = 160
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """Return ρ = ε·tanh(ε/2), which every ε-DP mechanism satisfies, rounded up."""
+    """Return ρ = ε·tanh(ε/2), which every ε-DP mechanism satisfies, rounded up.
+
+    Args:
+        epsilon: Pure ε, at least 0.
+    """
     _require("epsilon", epsilon)
     return epsilon * math.tanh(epsilon / 2) * UP
 
 
 def total(losses: Iterable[float]) -> float:
-    """Return the sum of the losses, rounded up."""
+    """Return the sum of the losses, rounded up.
+
+    Args:
+        losses: The losses, each at least 0.
+    """
     return math.fsum(losses) * UP
 
 
 def epsilon_of_zcdp(rho: float, delta: float) -> float:
     """Return the smallest ε such that ρ-zCDP implies (ε, δ) by formula 3, rounded up; at least 0.
+
+    Args:
+        rho: ρ, at least 0.
+        delta: δ, between 0 and 1.
 
     Raises:
         DippError: `rho` is negative or not finite, or `delta` is not between 0 and 1.
@@ -63,6 +75,10 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
 
 def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
     """Return the largest ρ that implies (ε, δ) by formula 3, rounded down: the best that any order gives.
+
+    Args:
+        epsilon: ε of (ε, δ), at least 0.
+        delta: δ, between 0 and 1.
 
     Raises:
         DippError: `epsilon` is negative or not finite, or `delta` is not between 0 and 1.
@@ -81,6 +97,10 @@ def zcdp_of_epsilon(epsilon: float, delta: float) -> float:
 def group_epsilon(epsilon: float, units: int) -> float:
     """Return pure ε of any change of k = `units` units: kε, rounded up.
 
+    Args:
+        epsilon: Pure ε of one unit.
+        units: Number k of units.
+
     Raises:
         DippError: `units` is below 1.
     """
@@ -91,6 +111,10 @@ def group_epsilon(epsilon: float, units: int) -> float:
 def group_zcdp(rho: float, units: int) -> float:
     """Return ρ of any change of k = `units` units: k²ρ, rounded up.
 
+    Args:
+        rho: ρ of one unit.
+        units: Number k of units.
+
     Raises:
         DippError: `units` is below 1.
     """
@@ -99,7 +123,12 @@ def group_zcdp(rho: float, units: int) -> float:
 
 
 def epsilon_of_one(epsilon: float, units: int) -> float:
-    """Return the largest ε of one unit for which `group_epsilon` of `units` units is at most `epsilon`."""
+    """Return the largest ε of one unit for which `group_epsilon` of `units` units is at most `epsilon`.
+
+    Args:
+        epsilon: Pure ε of the group.
+        units: Number of units of the group.
+    """
     return _share(epsilon, units, group_epsilon)
 
 

@@ -105,6 +105,9 @@ class Selection:
     def from_dict(cls, content: Mapping[str, Any]) -> Selection:
         """Return the selection from the dictionary that `to_dict` made.
 
+        Args:
+            content: The dictionary.
+
         Raises:
             DippError: The code is unknown, or a number is invalid.
         """
@@ -277,6 +280,9 @@ class Ledger:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Ledger:
         """Return the ledger from the dictionary that `to_dict` made.
+
+        Args:
+            content: The dictionary.
 
         Raises:
             DippError: A field is missing or invalid.

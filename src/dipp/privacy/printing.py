@@ -19,13 +19,23 @@ DIGITS = 6
 
 
 def upper(value: float, digits: int = DIGITS) -> str:
-    """Return the value in at most `digits` significant digits (up to 15), rounded up: float(upper(value)) ≥ value."""
+    """Return the value in at most `digits` significant digits (up to 15), rounded up: float(upper(value)) ≥ value.
+
+    Args:
+        value: The number.
+        digits: Largest number of significant digits; 6 by default.
+    """
     nearest = f"{value:.{digits}g}"
     return nearest if float(nearest) >= value else _rounded(value, digits, ROUND_CEILING)
 
 
 def lower(value: float, digits: int = DIGITS) -> str:
-    """Return the value in at most `digits` significant digits (up to 15), rounded down: float(lower(value)) ≤ value."""
+    """Return the value in at most `digits` significant digits (up to 15), rounded down: float(lower(value)) ≤ value.
+
+    Args:
+        value: The number.
+        digits: Largest number of significant digits; 6 by default.
+    """
     nearest = f"{value:.{digits}g}"
     return nearest if float(nearest) <= value else _rounded(value, digits, ROUND_FLOOR)
 

@@ -17,7 +17,13 @@ DELTAS = (1e-5, 1e-7, 1e-9)
 
 
 def promise(epsilon: float, rho: float, protected: str) -> str:
-    """Return pure ε and ρ in words, rounded up; `protected` names what they protect."""
+    """Return pure ε and ρ in words, rounded up; `protected` names what they protect.
+
+    Args:
+        epsilon: Pure ε.
+        rho: ρ.
+        protected: What they protect, such as "any one pixel".
+    """
     return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
 
 

@@ -60,7 +60,13 @@ def unit_of(source: Original, placed: PlacedRegions, margin: Margin) -> Regions 
 
 
 def base_of(source: Original, cells: Mask, fill: Fill) -> Any:
-    """Return the public pixels (H, W, 3), uint8, of a picture whose hidden cells were painted without being read."""
+    """Return the public pixels (H, W, 3), uint8, of a picture whose hidden cells were painted without being read.
+
+    Args:
+        source: The original picture.
+        cells: Mask of the hidden cells.
+        fill: The fill.
+    """
     return open_source(source.redacted(cells, fill), accept_lossy=True).levels()
 
 

@@ -150,7 +150,11 @@ def _network() -> Any:
 
 
 def text(pixels: Pixels) -> list[DetectedBox]:
-    """Return the boxes of the words that tesseract finds in a picture (H, W, 3)."""
+    """Return the boxes of the words that tesseract finds in a picture (H, W, 3).
+
+    Raises:
+        DippError: The program tesseract is missing, or fails.
+    """
     program = shutil.which("tesseract")
     if program is None:
         raise DippError("detector", "text needs the program tesseract", "install it")
@@ -192,6 +196,10 @@ def detector(name: str) -> Detector:
 
 def entry(path: Path, detect: Detector) -> dict[str, Any]:
     """Return the entry of a picture in a file of regions, with the boxes that a detector finds, as JSON.
+
+    Args:
+        path: The picture.
+        detect: The detector.
 
     Raises:
         DippError: The picture cannot be read, or the detector returned something else than regions.

@@ -35,7 +35,11 @@ class Margin:
 
     @classmethod
     def parse(cls, text: str | float) -> Margin:
-        """Return the margin that a text states: a number of pixels, or a percentage of the region such as "10%"."""
+        """Return the margin that a text states: a number of pixels, or a percentage of the region such as "10%".
+
+        Raises:
+            DippError: The text is neither.
+        """
         words = str(text).strip()
         try:
             number = float(words.removesuffix("%"))
@@ -46,7 +50,12 @@ class Margin:
         return cls(share=number / 100) if words.endswith("%") else cls(pixels=number)
 
     def of(self, width: float, height: float) -> tuple[float, float]:
-        """Return by how many pixels a region of this size grows, horizontally and vertically."""
+        """Return by how many pixels a region of this size grows, horizontally and vertically.
+
+        Args:
+            width: Width of the region in pixels.
+            height: Height of the region in pixels.
+        """
         return self.pixels + self.share * width, self.pixels + self.share * height
 
 
@@ -59,11 +68,20 @@ class Outline(ABC):
 
     @abstractmethod
     def scaled(self, width: float, height: float) -> Outline:
-        """Return the outline with its coordinates multiplied by a width and a height."""
+        """Return the outline with its coordinates multiplied by a width and a height.
+
+        Args:
+            width: Factor of horizontal coordinates.
+            height: Factor of vertical coordinates.
+        """
 
     @abstractmethod
     def fill(self, mask: Mask, margin: Margin) -> None:
         """Set every pixel of a mask (H, W) that the outline touches after it has grown by a margin.
+
+        Args:
+            mask: The mask, which is changed.
+            margin: How far the outline grows.
 
         Raises:
             DippError: The outline contains no pixel of the mask, or is far larger than the mask.
@@ -203,7 +221,17 @@ def runs(mask: Mask) -> list[int]:
 
 
 def mask_of_runs(lengths: Iterable[int], height: int, width: int, *, columns: bool = False) -> Mask:
-    """Return the mask (height, width) of run lengths, row by row or column by column; the first run is not set."""
+    """Return the mask (height, width) of run lengths, row by row or column by column; the first run is not set.
+
+    Args:
+        lengths: Lengths of the runs, in turn not set and set.
+        height: Number of rows.
+        width: Number of columns.
+        columns: Whether runs go down the columns; false by default.
+
+    Raises:
+        DippError: The mask is too large, or the runs have another sum.
+    """
     counts = list(lengths)
     if height * width > MAX_PICTURE:
         raise DippError(

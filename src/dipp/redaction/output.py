@@ -72,12 +72,22 @@ class RedactedPicture:
 
 
 def require_suffix(path: Path, kind: str) -> None:
-    """Raise if the ending of a path does not belong to a format, such as JPEG."""
+    """Raise if the ending of a path does not belong to a format, such as JPEG.
+
+    Args:
+        path: The path.
+        kind: The format.
+    """
     if path.suffix.lower() not in SUFFIXES[kind]:
         raise DippError("output", f"must end in {SUFFIXES[kind][0]} for a {kind} file, got {path.name}")
 
 
 def named(name: str, kind: str) -> str:
-    """Return the name of a redacted picture: the given name, with a new ending if that of `kind` is another one."""
+    """Return the name of a redacted picture: the given name, with a new ending if that of `kind` is another one.
+
+    Args:
+        name: The name of the original.
+        kind: Format of the redacted picture.
+    """
     path = PurePosixPath(name)
     return name if path.suffix.lower() in SUFFIXES[kind] else str(path.with_suffix(SUFFIXES[kind][0]))

@@ -62,7 +62,13 @@ SEED = bytes(randomness.SEED_BYTES)
 
 
 def grey(known: Signal, unknown: Mask, part: Part | None = None) -> Signal:  # noqa: ARG001
-    """Return the picture with mid-grey in its unknown pixels."""
+    """Return the picture with mid-grey in its unknown pixels.
+
+    Args:
+        known: The picture (H, W, C) in [−1, 1], with zeros in unknown pixels.
+        unknown: Mask (H, W) of the unknown pixels.
+        part: Rows and columns of the whole picture in which these pixels lie, which this fill ignores.
+    """
     return np.where(unknown[..., None], np.float32(0), known)
 
 

@@ -225,6 +225,9 @@ def check(path: Path, record: Record, device: str = "auto") -> RecordCheck:
         record: Its record.
         device: Device of the denoiser that paints the regions again.
 
+    Returns:
+        What the check compared.
+
     Raises:
         DippError: The file is not that of the record, the record contradicts itself, or the content of a region does
             not follow from its surroundings and the record's answers.

@@ -225,7 +225,12 @@ class Redactor:
         return RedactedPicture(redacted, record, archive)
 
     def filled(self, name: str, opened: OpenedPicture) -> RedactedPicture:
-        """Return a picture whose regions were replaced without being read; nothing is charged."""
+        """Return a picture whose regions were replaced without being read; nothing is charged.
+
+        Args:
+            name: Name of the picture, for errors.
+            opened: The opened picture.
+        """
         fill = paint.fill(self.fill, self.model, self.device)
         content = opened.source.redacted(opened.cells, fill)
         model = fill.denoiser.identity if isinstance(fill, paint.Painter) else None

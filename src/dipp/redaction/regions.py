@@ -131,7 +131,11 @@ class PlacedRegions:
             yield PlacedRegions((region,), self.size, self.turned)
 
     def mask(self, margin: Margin) -> Mask:
-        """Return the mask (H, W) of the pixels of the stored picture that the regions hide, grown by a margin."""
+        """Return the mask (H, W) of the pixels of the stored picture that the regions hide, grown by a margin.
+
+        Raises:
+            DippError: A region contains no pixel of the picture.
+        """
         width, height = self.size[::-1] if self.turned in SWAPPED else self.size
         mask = np.zeros((height, width), bool)
         for number, region in enumerate(self.regions, 1):
@@ -143,7 +147,12 @@ class PlacedRegions:
 
 
 def stored(mask: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Return a mask (H, W) or pixels (H, W, C) of the turned picture in the order of the stored picture."""
+    """Return a mask (H, W) or pixels (H, W, C) of the turned picture in the order of the stored picture.
+
+    Args:
+        mask: The array.
+        orientation: EXIF orientation, 1 to 8.
+    """
     if orientation in SWAPPED:
         mask = mask.swapaxes(0, 1)
     # A viewer exchanges the sides of the stored picture, and then flips its columns and rows.

@@ -294,7 +294,12 @@ def open_source(content: bytes, *, accept_lossy: bool = False) -> Original:
 
 
 def require_accepted(lossy: str | None, *, accepted: bool) -> None:
-    """Raise if a file is compressed by the format `lossy` and that is not accepted; None is a file without loss."""
+    """Raise if a file is compressed by the format `lossy` and that is not accepted; None is a file without loss.
+
+    Args:
+        lossy: Name of the format with loss; None for a file without loss.
+        accepted: Whether loss is accepted.
+    """
     if lossy is not None and not accepted:
         raise DippError(
             "image",

@@ -77,7 +77,12 @@ class Dlib:
     name: str = "dlib"
 
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
-        """Return a function that scores probes: minus the distance to the nearest descriptor of each person."""
+        """Return a function that scores probes: minus the distance to the nearest descriptor of each person.
+
+        Args:
+            pictures: Pictures of the gallery, uint8 (N, H, W, 3).
+            people: Number of the person in each picture.
+        """
         known, count = described(pictures), int(people.max()) + 1
 
         def scores(probes: Pixels) -> Floats:

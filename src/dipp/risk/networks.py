@@ -31,7 +31,15 @@ class SmallNetwork:
     """Number of training steps."""
 
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
-        """Train the network on a gallery, and return a function that scores probes: the logits of its people."""
+        """Train the network on a gallery, and return a function that scores probes: the logits of its people.
+
+        Args:
+            pictures: Pictures of the gallery, uint8 (N, H, W, 3).
+            people: Number of the person in each picture.
+
+        Returns:
+            A function from probes (M, H, W, 3) to scores (M, people).
+        """
         import torch
         from torch import nn
 

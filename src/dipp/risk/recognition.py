@@ -97,6 +97,13 @@ class Fisherfaces:
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
         """Learn from a gallery, and return scores: minus the distance of a probe to each person's nearest picture.
 
+        Args:
+            pictures: Pictures of the gallery, uint8 (N, H, W, 3).
+            people: Number of the person in each picture.
+
+        Returns:
+            A function from probes (M, H, W, 3) to scores (M, people).
+
         Raises:
             DippError: The gallery does not have two pictures of any person.
         """

@@ -46,18 +46,38 @@ class Backend(Protocol):
     """Number of scores that are held at a time; chunks are scored in batches of about this size."""
 
     def scores(self, task: ScoringTask) -> Any:
-        """Return chunks × n scores, int32, in the backend's own memory."""
+        """Return chunks × n scores, int32, in the backend's own memory.
+
+        Args:
+            task: The task.
+        """
 
     def bin_sums(self, scores: Any, fraction_bits: int) -> selection.Sums:
-        """Return chunks × (R + 1) exact sums of weights (`selection.bin_sums`) as a NumPy array."""
+        """Return chunks × (R + 1) exact sums of weights (`selection.bin_sums`) as a NumPy array.
+
+        Args:
+            scores: What `scores` returned.
+            fraction_bits: S, the number of bits after the binary point of a score.
+        """
 
     def locate(
         self, scores: Any, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights of the bin end before it."""
+        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights of the bin end before it.
+
+        Args:
+            scores: What `scores` returned.
+            fraction_bits: S, the number of bits after the binary point of a score.
+            bins: Drawn bin of each chunk, int64.
+            offsets: Offset into the weights of the bin, for each chunk.
+        """
 
     def best(self, scores: Any) -> NDArray[np.int64]:
-        """Return the first index of the largest score of each chunk as a NumPy array."""
+        """Return the first index of the largest score of each chunk as a NumPy array.
+
+        Args:
+            scores: What `scores` returned.
+        """
 
     def winners(
         self, law: IntegerLaw, streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64]
@@ -72,7 +92,11 @@ class Backend(Protocol):
         """
 
     def host(self, values: Any) -> NDArray[Any]:
-        """Return values from the backend's own memory as a NumPy array."""
+        """Return values from the backend's own memory as a NumPy array.
+
+        Args:
+            values: Values in the backend's own memory.
+        """
 
 
 def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
@@ -108,7 +132,12 @@ def select(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
 
 
 def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
-    """Return the index of the best score of each chunk (α = ∞), int64: a private value without any certificate."""
+    """Return the index of the best score of each chunk (α = ∞), int64: a private value without any certificate.
+
+    Args:
+        task: The task.
+        on: The backend.
+    """
     return np.concatenate([on.best(on.scores(part)) for part in _parts(task, on)])
 
 

@@ -38,7 +38,12 @@ ANSWERS: dict[type[IntegerLaw], str] = {
 
 
 def require(on: Backend, law: IntegerLaw) -> None:
-    """Raise `MiscomputedError` if the kernels of a backend for this kind of law do not give the known answers."""
+    """Raise `MiscomputedError` if the kernels of a backend for this kind of law do not give the known answers.
+
+    Args:
+        on: The backend.
+        law: A law of the kind to check.
+    """
     if type(law) in ANSWERS:
         hashable: Any = on  # the cache compares backends by their identity
         _require(hashable, type(law))
@@ -56,7 +61,12 @@ def _require(on: Any, kind: type[IntegerLaw]) -> None:
 
 
 def answers(on: Backend, kind: type[IntegerLaw]) -> str:
-    """Return the SHA-256, in hex digits, of all results of a backend for the tasks of a kind of law."""
+    """Return the SHA-256, in hex digits, of all results of a backend for the tasks of a kind of law.
+
+    Args:
+        on: The backend.
+        kind: Class of the law.
+    """
     digest = hashlib.sha256()
     for task in _tasks(kind):
         scores = on.scores(task)

@@ -34,7 +34,12 @@ EIGHT = randomness.DRAWS_PER_BLOCK
 
 
 def chosen(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
-    """Return the numbers of the chunks of a task that are checked, which follow from its public streams."""
+    """Return the numbers of the chunks of a task that are checked, which follow from its public streams.
+
+    Args:
+        task: The task.
+        on: The backend that computed it.
+    """
     share = SHARES.get(on.name, OTHERS)
     words = _words(task.streams, 0)
     rows: NDArray[np.int64] = np.flatnonzero(words < np.uint32(round(share * 0xFFFFFFFF)))[:MOST]

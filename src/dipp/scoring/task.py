@@ -76,7 +76,12 @@ class ScoringTask:
         return len(self.offsets) - 1
 
     def part(self, first: int, last: int) -> ScoringTask:
-        """Return the task of chunks first … last − 1 alone."""
+        """Return the task of chunks first … last − 1 alone.
+
+        Args:
+            first: Number of the first chunk.
+            last: Number after the last chunk.
+        """
         low, high = self.offsets[first], self.offsets[last]
         return ScoringTask(
             self.law,
@@ -90,5 +95,10 @@ class ScoringTask:
 
 
 def stream_rows(streams: Sequence[Stream], chunks: Sequence[int]) -> NDArray[np.uint32]:
-    """Return the rows of `ScoringTask.streams`: (key0, key1, nonce, chunk) for each stream and number of a chunk."""
+    """Return the rows of `ScoringTask.streams`: (key0, key1, nonce, chunk) for each stream and number of a chunk.
+
+    Args:
+        streams: The streams.
+        chunks: Numbers of the chunks of each stream.
+    """
     return np.array([(*s, c) for s, c in zip(streams, chunks, strict=True)], np.uint32).reshape(-1, 4)

@@ -75,7 +75,13 @@ def calibrate(
 
 
 def work(denoiser: Denoiser, pixels: Pixels, others: Sequence[Pixels] = ()) -> int:
-    """Return about how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`)."""
+    """Return about how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`).
+
+    Args:
+        denoiser: The denoiser.
+        pixels: uint8 pictures (N, H, W, C) of the denoiser's own size.
+        others: Pictures of other sizes, an array for each.
+    """
     first, *more = (int(math.prod(batch.shape[:3])) for batch in (pixels, *others))
     coded = len(_stepped()) * ROUNDS * len(EPSILONS) * CODED_STEPS
     sensed = GROUPS * sum(TILTS.values())

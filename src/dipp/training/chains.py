@@ -81,7 +81,12 @@ class Chains:
         return self.compared * heard, self.answers * heard
 
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
-        """Take one step of each chain, given the predictions x̂0. New pictures replace cohorts that have ended."""
+        """Take one step of each chain, given the predictions x̂0. New pictures replace cohorts that have ended.
+
+        Args:
+            x_hat: Predictions (N, C, H, W).
+            pictures: Pictures (N, C, H, W) for new cohorts.
+        """
         groups, steps, tilt, clip, taken = self.settings
         residual = self.x0 - x_hat
         energy = self._mean(residual.square())

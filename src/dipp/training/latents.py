@@ -63,7 +63,17 @@ def load(denoiser: Denoiser, data: Path, count: int, window: Window | None = Non
 
 
 def calibrate(denoiser: Denoiser, latents: Latents, provenance: dict[str, Any], progress: Progress) -> ErrorTable:
-    """Measure the errors of a latent model on exact states of public latents (N, h, w, c)."""
+    """Measure the errors of a latent model on exact states of public latents (N, h, w, c).
+
+    Args:
+        denoiser: The latent model.
+        latents: uint8 latents.
+        provenance: Facts about the measurement, which the table keeps.
+        progress: Callback that receives what is being measured.
+
+    Returns:
+        The table.
+    """
     import torch
 
     progress("exact states")
@@ -72,13 +82,23 @@ def calibrate(denoiser: Denoiser, latents: Latents, provenance: dict[str, Any], 
 
 
 def work(denoiser: Denoiser, latents: Latents) -> int:
-    """Return how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`)."""
+    """Return how many pixels the network predicts in `calibrate`, for a progress bar (`models.watch`).
+
+    Args:
+        denoiser: The latent model.
+        latents: uint8 latents.
+    """
     area = 1 if denoiser.latents is None else denoiser.latents.factor**2
     return len(grid(denoiser.schedule)) * int(math.prod(latents.shape[:3])) * area
 
 
 def table(denoiser: Denoiser, latents: Latents, progress: Progress) -> list[dict[str, Any]]:
     """Try recipes of questions on public latents (N, h, w, c), for several budgets.
+
+    Args:
+        denoiser: The latent model.
+        latents: uint8 latents.
+        progress: Callback that receives what is being tried.
 
     Returns:
         The rows of the table, as JSON has them: recipes that no cheaper one beats.

@@ -92,6 +92,11 @@ def usual_side(data: Path, most: int, window: Window | None = None) -> int:
     """Return a side in pixels that the shorter sides of three quarters of the pictures reach, at most `most`.
 
     The first `LOOKED_AT` readable pictures decide. Without any, the answer is `most`.
+
+    Args:
+        data: Path of the source.
+        most: The largest answer.
+        window: Values that become black and white, for pictures of more than eight bits.
     """
     readable = (picture for picture in _each(data, 3, window) if picture is not None)
     sides = sorted(min(picture.shape[:2]) for picture in itertools.islice(readable, LOOKED_AT))
@@ -102,6 +107,10 @@ def fitting(data: Path, window: Window | None = None) -> tuple[Scene, ...]:
     """Return the kinds of `SCENES` for which the pictures of a source are large enough.
 
     If the pictures are too small for all kinds, return squares as large as the pictures.
+
+    Args:
+        data: Path of the source.
+        window: Values that become black and white, for pictures of more than eight bits.
     """
     side = usual_side(data, max(kind.side for kind in SCENES), window)
     return tuple(kind for kind in SCENES if kind.side <= side) or (Scene(side, side),)
@@ -184,7 +193,13 @@ def sources(data: Path) -> Iterator[Source]:
 
 
 def picture(source: Source, channels: int = 3, window: Window | None = None) -> Pixels | None:
-    """Return the uint8 pixels (H, W, C) of a stored picture, or None if it cannot be read."""
+    """Return the uint8 pixels (H, W, C) of a stored picture, or None if it cannot be read.
+
+    Args:
+        source: The stored picture.
+        channels: Number of channels; 3 by default.
+        window: Values that become black and white, for pictures of more than eight bits.
+    """
     if source is None:
         return None
     try:

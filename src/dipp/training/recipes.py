@@ -134,13 +134,28 @@ def _asked(
 
 
 def asked_once(asked: AskedPictures, recipe: Recipe, epsilon: float) -> Recipe:
-    """Ask one more question, and return its recipe with the SNR that the network is told afterwards."""
+    """Ask one more question, and return its recipe with the SNR that the network is told afterwards.
+
+    Args:
+        asked: The pictures that are asked.
+        recipe: The recipe of the question.
+        epsilon: ε of each draw.
+
+    Returns:
+        The recipe with the SNR.
+    """
     asked.ask(step_of(recipe, epsilon))
     return recipe._replace(snr=asked.steps[-1].snr_gain)
 
 
 def sign_scale(asked: AskedPictures, recipe: Recipe, epsilon: float) -> float:
-    """Return the scale of random signs with the least squared error: the mean product of chosen signs and content."""
+    """Return the scale of random signs with the least squared error: the mean product of chosen signs and content.
+
+    Args:
+        asked: The pictures that are asked.
+        recipe: The recipe of the question.
+        epsilon: ε of each draw.
+    """
     step = step_of(recipe, epsilon)
     _, content, _ = next(asked.rounds(step))
     plan = asked.chain(step).plan

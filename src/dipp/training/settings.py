@@ -57,7 +57,12 @@ class Settings:
             raise DippError("seed", f"must be a whole number from 0 to {MAX_SEED - 1}, got {self.seed}")
 
     def progress(self, step: int, seconds: float) -> float:
-        """Return the share of the run that is done after a number of steps and seconds, from 0 to 1."""
+        """Return the share of the run that is done after a number of steps and seconds, from 0 to 1.
+
+        Args:
+            step: Number of steps.
+            seconds: Duration so far.
+        """
         return min(1.0, step / self.steps if self.steps else seconds / (60 * (self.minutes or math.inf)))
 
     def pace(self, since: int, progress: float) -> float:
@@ -76,6 +81,9 @@ class Settings:
             tiles: Number of tiles in the batch.
             most: Largest number of pictures in a cohort of chains. A cohort that answers by words has at most half.
             worded: Whether half of the pictures with other evidence answer by words.
+
+        Returns:
+            The number of tiles of each kind.
         """
         chains = min(tiles - 1, max(1, round(tiles * self.coded)))
         cohort = min(most, chains)

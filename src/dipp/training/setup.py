@@ -49,6 +49,9 @@ def tiles(data: Path, validate_on: Path | None, cuts: Sequence[Cut]) -> Tiles:
         validate_on: Photographs for validation. None holds out one in `HELD_OUT` of those in `data`.
         cuts: The sizes of the tiles.
 
+    Returns:
+        The tiles.
+
     Raises:
         DippError: Too few photographs are as large as a tile.
     """
@@ -115,6 +118,10 @@ def check_folder(output: Path, checkpoint: str) -> None:
     """Raise if a folder cannot be written to, or holds anything but a run with its checkpoint.
 
     What a killed process left of a file is deleted.
+
+    Args:
+        output: The folder.
+        checkpoint: Name of the checkpoint in it.
     """
     try:
         nearest = _nearest(output)
@@ -133,7 +140,11 @@ def check_folder(output: Path, checkpoint: str) -> None:
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder of a run. Call it after all checks, so that a refused run leaves nothing behind."""
+    """Make the folder of a run. Call it after all checks, so that a refused run leaves nothing behind.
+
+    Raises:
+        DippError: The folder cannot be made.
+    """
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -150,7 +161,12 @@ def _nearest(output: Path) -> Path:
 
 
 def check_disk(output: Path, parameters: int) -> None:
-    """Raise if the disk lacks space for two checkpoints and two exports of a network with that many parameters."""
+    """Raise if the disk lacks space for two checkpoints and two exports of a network with that many parameters.
+
+    Args:
+        output: The folder of the run.
+        parameters: Number of weights of the network.
+    """
     needed = parameters * 2 * (2 * 2 + 2) + (1 << 24)
     free = shutil.disk_usage(_nearest(output)).free
     if free < needed:

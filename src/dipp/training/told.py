@@ -87,7 +87,12 @@ def coarse(x0: Tensor) -> Tensor:
 
 
 def filled(x: Tensor, known: Tensor) -> Tensor:
-    """Return pictures (N, C, H, W) whose unknown pixels are interpolated harmonically from the known (N, 1, H, W)."""
+    """Return pictures (N, C, H, W) whose unknown pixels are interpolated harmonically from the known (N, 1, H, W).
+
+    Args:
+        x: The pictures, of any values where they are unknown.
+        known: Masks that are true in known pixels.
+    """
     weight = known.to(x)
     if min(x.shape[2:]) < 4:
         mean = (x * weight).mean((2, 3), keepdim=True) / weight.mean((2, 3), keepdim=True).clamp(min=1e-6)

@@ -20,7 +20,12 @@ SEED = 1234
 
 
 def gaussian_psnr(denoiser: Denoiser, pixels: Pixels) -> dict[float, float]:
-    """Return, for each SNR of `SNRS`, the PSNR in dB of the denoiser's predictions of noisy pictures (N, H, W, C)."""
+    """Return, for each SNR of `SNRS`, the PSNR in dB of the denoiser's predictions of noisy pictures (N, H, W, C).
+
+    Args:
+        denoiser: The denoiser.
+        pixels: uint8 pictures.
+    """
     x0 = torch.from_numpy(to_signal(pixels)).permute(0, 3, 1, 2).float().to(denoiser.device)
     noise = torch.randn(x0.shape, generator=torch.Generator().manual_seed(SEED)).to(x0)
 

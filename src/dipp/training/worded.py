@@ -70,7 +70,12 @@ class WordCohorts:
 
     @staticmethod
     def fits(books: Books | None, side: int) -> bool:
-        """Return whether there are words for tiles of this side."""
+        """Return whether there are words for tiles of this side.
+
+        Args:
+            books: The books of a model; None without any.
+            side: Side of the tiles in pixels.
+        """
         return books is not None and side % BLOCK == 0 and all((name, 1) in books.books for name in (*FIRST, AGAIN))
 
     @property
@@ -80,7 +85,12 @@ class WordCohorts:
         return Evidence(torch.zeros_like(self.estimate), 0.0, self.estimate, snr)
 
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
-        """Ask each cohort its next question, given the predictions x̂0. New pictures replace cohorts that have ended."""
+        """Ask each cohort its next question, given the predictions x̂0. New pictures replace cohorts that have ended.
+
+        Args:
+            x_hat: Predictions (N, C, H, W).
+            pictures: Pictures (N, C, H, W) for new cohorts.
+        """
         ended = self.left <= 0
         wide = self._each(ended).view(-1, 1, 1, 1)
         signs = torch.rand_like(self.snr) < BY_SIGNS

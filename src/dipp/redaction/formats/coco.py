@@ -94,7 +94,14 @@ def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]
 
 
 def in_parts(file: File, annotation: dict[str, Any], kind: str, name: str) -> list[Region]:
-    """Return the regions of an annotation; several parts share one id, by default `name`."""
+    """Return the regions of an annotation; several parts share one id, by default `name`.
+
+    Args:
+        file: The file of regions.
+        annotation: The annotation, as JSON has it.
+        kind: Kind of the regions.
+        name: Id of the region if the annotation gives none.
+    """
     outlines = list(_outlines(file, annotation))
     who = text(annotation.get("track_id", annotation.get("instance_id")))
     who = name if who is None and len(outlines) > 1 else who

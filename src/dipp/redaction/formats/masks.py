@@ -21,7 +21,14 @@ def recognises(file: File) -> bool:
 
 
 def read(file: File) -> Declarations:
-    """Return the region that a mask declares for its picture; a mask of zeros declares nothing to hide."""
+    """Return the region that a mask declares for its picture; a mask of zeros declares nothing to hide.
+
+    Args:
+        file: The file.
+
+    Raises:
+        DippError: The file is not a whole PNG, or is in colour.
+    """
     try:
         inside = drawn(file.content)
     except DippError as error:
@@ -32,7 +39,11 @@ def read(file: File) -> Declarations:
 
 
 def drawn(content: bytes) -> Mask:
-    """Return the mask (H, W) of the pixels of a PNG that are not 0; raise if it is damaged or in colour."""
+    """Return the mask (H, W) of the pixels of a PNG that are not 0; raise if it is damaged or in colour.
+
+    Args:
+        content: Content of the PNG.
+    """
     from PIL import Image
 
     try:

@@ -87,7 +87,12 @@ class File:
         raise DippError(self.name, "is XML with a document type, which is not supported", "remove its DOCTYPE line")
 
     def fail(self, problem: str, remedy: str = "") -> NoReturn:
-        """Raise an error about the file."""
+        """Raise an error about the file.
+
+        Args:
+            problem: What is wrong, as a predicate of the file.
+            remedy: What to do; empty by default.
+        """
         raise DippError(self.name, problem, remedy) from None
 
 
@@ -188,7 +193,12 @@ def declared(
 
 
 def whole(file: File, value: Any) -> int:
-    """Return a value of JSON or text as a whole number above 0; raise if it is anything else."""
+    """Return a value of JSON or text as a whole number above 0; raise if it is anything else.
+
+    Args:
+        file: The file, for errors.
+        value: The value.
+    """
     rounded = number(file, value)
     if not (rounded > 0 and rounded == int(rounded)):
         file.fail(f"must have a size in whole pixels, got {value!s:.40}")
@@ -196,7 +206,12 @@ def whole(file: File, value: Any) -> int:
 
 
 def number(file: File, value: Any) -> float:
-    """Return a value of JSON or text as a finite number; raise if it is anything else."""
+    """Return a value of JSON or text as a finite number; raise if it is anything else.
+
+    Args:
+        file: The file, for errors.
+        value: The value.
+    """
     try:
         read = float("nan") if isinstance(value, bool) or value is None else float(value)
     except (ValueError, TypeError, OverflowError):
@@ -207,14 +222,28 @@ def number(file: File, value: Any) -> float:
 
 
 def numbers(file: File, values: Any, count: int | None = None) -> list[float]:
-    """Return values as a list of finite numbers, and of length `count` if that is given; raise otherwise."""
+    """Return values as a list of finite numbers, and of length `count` if that is given; raise otherwise.
+
+    Args:
+        file: The file, for errors.
+        values: The values.
+        count: The wanted length; None accepts any.
+    """
     if not isinstance(values, list | tuple) or (count is not None and len(values) != count):
         file.fail(f"must have a list of {'' if count is None else f'{count} '}numbers, got {values!s:.40}")
     return [number(file, value) for value in values]
 
 
 def box(file: File, left: float, top: float, right: float, bottom: float) -> Box:
-    """Return a box; raise an error about the file if it is empty."""
+    """Return a box; raise an error about the file if it is empty.
+
+    Args:
+        file: The file, for errors.
+        left: Left side in pixels.
+        top: Upper side in pixels.
+        right: Right side in pixels.
+        bottom: Lower side in pixels.
+    """
     try:
         return Box(left, top, right, bottom)
     except DippError as error:
@@ -222,7 +251,12 @@ def box(file: File, left: float, top: float, right: float, bottom: float) -> Box
 
 
 def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
-    """Return a polygon; raise an error about the file if it has fewer than three points."""
+    """Return a polygon; raise an error about the file if it has fewer than three points.
+
+    Args:
+        file: The file, for errors.
+        points: Corners (x, y) in pixels.
+    """
     try:
         return Polygon(tuple(points))
     except DippError as error:
@@ -230,7 +264,12 @@ def polygon(file: File, points: Iterable[tuple[float, float]]) -> Polygon:
 
 
 def pairs(file: File, values: list[float]) -> list[tuple[float, float]]:
-    """Return the points in a flat list x, y, x, y and so on."""
+    """Return the points in a flat list x, y, x, y and so on.
+
+    Args:
+        file: The file, for errors.
+        values: The flat list.
+    """
     if len(values) % 2:
         file.fail(f"must give a polygon pairs of numbers, got {len(values)} numbers")
     return list(zip(values[::2], values[1::2], strict=True))
@@ -242,7 +281,12 @@ def text(value: Any) -> str | None:
 
 
 def named(file: File, pictures: Iterable[tuple[str, DeclaredRegions]]) -> Declarations:
-    """Return declarations by the names of pictures; raise if a name is empty or occurs twice."""
+    """Return declarations by the names of pictures; raise if a name is empty or occurs twice.
+
+    Args:
+        file: The file, for errors.
+        pictures: Names of pictures, each with its regions.
+    """
     by_name: dict[str, DeclaredRegions] = {}
     for name, regions in pictures:
         if not name:

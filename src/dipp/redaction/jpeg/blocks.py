@@ -35,7 +35,12 @@ def samples(component: Component, top: int, bottom: int, left: int, right: int) 
 
 
 def transformed(values: Samples, quantisation: NDArray[np.int64]) -> Samples:
-    """Return the coefficients (rows, columns, 64) of samples (H, W) around 0, in quantisation steps, not rounded."""
+    """Return the coefficients (rows, columns, 64) of samples (H, W) around 0, in quantisation steps, not rounded.
+
+    Args:
+        values: The samples.
+        quantisation: The 64 steps, in the order of the coefficients.
+    """
     rows, columns = values.shape[0] // BLOCK, values.shape[1] // BLOCK
     part = values.reshape(rows, BLOCK, columns, BLOCK).transpose(0, 2, 1, 3)
     steps = (BASIS @ part @ BASIS.T).reshape(rows, columns, 64) / quantisation

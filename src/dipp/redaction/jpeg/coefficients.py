@@ -177,6 +177,10 @@ def blocks_of(picture: Jpeg, component: Component) -> tuple[int, int]:
     """Return the numbers of rows and columns of a component's blocks that belong to the picture.
 
     Further blocks only fill up the last MCUs.
+
+    Args:
+        picture: The picture.
+        component: A component of it.
     """
     return _real((picture.height, picture.width), picture.mcu, (component.across, component.down))
 

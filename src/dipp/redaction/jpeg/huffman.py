@@ -20,6 +20,9 @@ def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
 
     Args:
         table: 16 counts by length, then the symbols, as in a file; None for a missing table, which has no codes.
+
+    Raises:
+        DippError: The table has more codes than fit.
     """
     entries = np.zeros(1 << LONGEST, np.int32)
     if table is None:

@@ -74,7 +74,13 @@ def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[PaintedBlocks]:
 
 
 def filled(picture: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
-    """Return a picture with the hidden MCUs painted; the arguments are those of `painted`."""
+    """Return a picture with the hidden MCUs painted; the arguments are those of `painted`.
+
+    Args:
+        picture: The picture.
+        cells: Mask of the hidden MCUs.
+        fill: The fill.
+    """
     planes = [component.blocks.copy() for component in picture.components]
     for part in painted(picture, cells, fill):
         plane = planes[part.component]

@@ -269,6 +269,9 @@ def write(layout: Any, real: Any, coefficients: Any, codes: Any, lengths: Any, o
         lengths: (2, 2, 256): the length of each code in bits.
         out: Array that receives the bytes, uint8, or an empty array.
         counts: (2, 2, 256): receives the number of each symbol. AC coefficients of more than 15 bits count as 15.
+
+    Returns:
+        Number of bytes.
     """
     across, down = layout[0, 4], layout[0, 5]
     state, last_dc = np.zeros(4, np.int64), np.zeros(len(layout), np.int64)

@@ -320,7 +320,12 @@ def exif_of(turned: int) -> bytes:
 
 
 def segment(marker: int, body: bytes) -> bytes:
-    """Return a segment with a marker and its length."""
+    """Return a segment with a marker and its length.
+
+    Args:
+        marker: Second byte of the marker.
+        body: Content of the segment.
+    """
     return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
 
 
