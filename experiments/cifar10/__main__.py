@@ -19,8 +19,8 @@ app = typer.Typer(pretty_exceptions_enable=False, context_settings={"help_option
 def experiment(options: Options) -> None:
     """Reproduce the paper's experiment, stage by stage.
 
-    Exit code 3: the stage has more to do, because time was up or something is not encoded yet; its last line says how
-    to go on.
+    The exit code 3 says that work is left, because time was up or a release is not encoded yet; the last line says how
+    to continue.
     """
     from experiments.cifar10.run import run
 

@@ -1,8 +1,8 @@
-"""Privatise, then compress: what the codec is compared with. Laplace noise on every channel, then a lossless codec.
+"""The baseline: Laplace noise on every channel, then a lossless codec (privatise, then compress).
 
 **Certificate.** A channel lies in [0, 255], so noise of scale b = 255·C/ε makes it (ε/C)-DP, and a pixel of C channels
-ε-DP; rounding, the clamp and the codec are post-processing. That is the mathematics; the noise here is drawn in
-floating point from an ordinary generator, as experiments do, and no picture made by it should be released.
+ε-DP; rounding, the clamp and the codec are post-processing. That is the mathematics. In this experiment the
+noise comes from an ordinary floating-point generator, so no picture made by it should be released.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ class LaplaceNoise:
 
     @functools.cached_property
     def line(self) -> tuple[float, float]:
-        """Gain and deviation of the line that released values lie about: y ≈ gain·x + deviation·noise.
+        """Gain and deviation of the line around which released values lie: y ≈ gain·x + deviation·noise.
 
-        In a denoiser's units, where the clamp is at ±1. It is the line of least squares for x even on the 256 values;
-        clamping pulls towards the centre, so gain < 1. By symmetry it goes through the centre. The sums are E(y | x)
-        = Σ P(y > k | x) and E(y² | x) = Σ (2k + 1)·P(y > k | x) over k = 0 … 254, and y > k where x + noise > k + ½.
+        Values are in a denoiser's units, with the clamp at ±1. The line is that of least squares for x uniform on the
+        256 values. Clamping pulls towards the centre, so gain < 1; by symmetry the line goes through the centre. The
+        sums are E(y | x) = Σ P(y > k | x) and E(y² | x) = Σ (2k + 1)·P(y > k | x) over k = 0 … 254, and y > k where x +
+        noise > k + ½.
         """
         x, k = np.arange(LARGEST + 1.0), np.arange(float(LARGEST))
         above = stats.laplace.sf(k + 0.5 - x[:, None], scale=self.scale)

@@ -15,7 +15,8 @@ from dipp.models.unet import UNetDenoiser
 def compiled(denoiser: UNetDenoiser) -> Callable[[torch.Tensor, int], torch.Tensor]:
     """Return the function `x0` of a denoiser in bf16, compiled by torch.compile.
 
-    Compiling takes most of a minute for each batch size. It is not for the coded steps, which others have to reproduce.
+    Compiling takes most of a minute for each batch size. Coded steps do not use it, because receivers must reproduce
+    them.
     """
     network: Any = torch.compile(denoiser.network, dynamic=False)
     return functools.partial(dataclasses.replace(denoiser, network=network).x0, fast=True)

@@ -14,8 +14,7 @@ from dipp.planning.presets import SensingPreset
 from experiments.cifar10.methods import CLEAN, LAPLACE, NOISES, Release, preset_of
 
 SPLITS = ("test", "train and test")
-"""Pictures of CIFAR-10 that are released: those of the test set, or those of the training set and then of the test
-set."""
+"""Pictures of CIFAR-10 that are released: the test set, or the training set followed by the test set."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The paper's appendix C: how far a step moves a coordinate, and what that costs with Laplace and with Gaussian noise.
+"""The paper's appendix C: how far a step moves a coordinate, and its cost with Laplace and with Gaussian noise.
 
-δ = |μ_q − μ_p|/σ = |x0 − x̂0|·√ΔSNR, the standardised mean deviation, is met on the coded chain itself, at every step
-and coordinate that it touches. In nats a Gaussian then costs δ²/2 and the Laplace of the same variance
+δ = |μ_q − μ_p|/σ = |x0 − x̂0|·√ΔSNR is the standardised mean deviation. It is measured on the coded chain itself, for
+every coordinate that a step touches. In nats a Gaussian then costs δ²/2 and the Laplace of the same variance
 √2·δ − 1 + e^(−√2·δ) = δ² + O(δ³): up to twice as much, and less where δ is large.
 """
 

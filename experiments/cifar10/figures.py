@@ -51,7 +51,7 @@ Row = dict[str, Any]
 def panels(results: dict[str, Any], output: Path) -> None:
     """Draw rate-utility, privacy-utility and rate-privacy; below, the same for the codec, if it has several methods.
 
-    What the codec did in an earlier experiment is shown below alone: above, it would hide who is compared with whom.
+    Results of the codec in an earlier experiment are shown only below; above, they would hide the comparison.
     """
     coded = [method for method in CODED if any(row["method"] == method for row in results["releases"])]
     former = {row["method"] for row in results["releases"] if row["earlier"]}.intersection(CODED)
@@ -134,8 +134,8 @@ def _curve(axes: Axes, rows: list[Row], x: Callable[[Row], float | None], style:
 def rates(results: dict[str, Any], output: Path) -> None:
     """Draw accuracy over bits at each ε at which `sharp` was trained on at several rates; without any, draw nothing.
 
-    What is left of the dotted line takes at most a tenth of the bits of any rival that stores noisy values; what is
-    above the dashed one teaches more than every rival.
+    Points left of the dotted line take at most a tenth of the bits of any rival that stores noisy values. Points above
+    the dashed line teach more than every rival.
     """
     claims = [claim for claim in results["claims"] if len(_trained(claim, "sharp")) > 1]
     if not claims:

@@ -1,11 +1,12 @@
-"""How close reconstructions are to the clean pictures: PSNR, MS-SSIM, and a Fréchet distance of features.
+"""Measures of reconstructions against clean pictures: PSNR, MS-SSIM, and a Fréchet distance of features.
 
-*MS-SSIM.* Pictures of 32×32 have no room for the usual five scales and window of 11 pixels: three scales (32, 16 and 8
-pixels), with the first three of the usual exponents scaled to a sum of 1, and a Gaussian window of 7 pixels (σ = 0.8).
+*MS-SSIM.* Pictures of 32×32 are too small for the usual five scales and window of 11 pixels. So there are three scales
+(32, 16 and 8 pixels), with the first three of the usual exponents scaled to a sum of 1, and a Gaussian window of 7
+pixels (σ = 0.8).
 
-*Fréchet distance.* |m − m'|² + tr(S + S' − 2·√(S·S')) of the means and covariances of features, as FID has it, but the
-64 features are those of a ResNet-56 that was trained on clean pictures of this experiment, and not of Inception: its
-numbers are not comparable with published FIDs.
+*Fréchet distance.* |m − m'|² + tr(S + S' − 2·√(S·S')) of the means and covariances of features, as in FID. But
+the 64 features are of a ResNet-56 that was trained on clean pictures of this experiment, and not of Inception, so the
+numbers cannot be compared with published FIDs.
 """
 
 from __future__ import annotations

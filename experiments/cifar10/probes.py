@@ -1,8 +1,8 @@
-"""What the pictures still tell: how often the best guess says which of two candidates was encoded.
+"""Probes: how often the best guess names which of two candidates was encoded.
 
-One of two candidate pictures is encoded, by the toss of a coin. A reader who knows both, and all that is public, can
-do no better than to guess the one under which the file is likelier. That likelihood ratio is computed exactly, from the
-encoder's own integers (`dipp.audit.likelihood`). The candidates differ
+The toss of a coin decides which of two candidate pictures is encoded. A reader who knows both, and everything public,
+does best to guess the candidate under which the file is likelier. That likelihood ratio is computed exactly, from the
+encoder's own integers (`dipp.audit.likelihood`). The candidates differ as follows:
 
 | probe | in |
 |---|---|
@@ -13,7 +13,7 @@ encoder's own integers (`dipp.audit.likelihood`). The candidates differ
 
 **The bound.** With a loss L = |ln P/P'| the best guess is right with probability 1/(1 + e^−L), and the certificate
 promises L ≤ k·ε where k pixels differ: at most e^kε/(1 + e^kε) of all guesses are right. The share of right guesses is
-counted; `expected` is the mean of 1/(1 + e^−L) over the same files, which says the same with less chance in it.
+counted; `expected` is the mean of 1/(1 + e^−L) over the same files, which estimates the same with less variance.
 """
 
 from __future__ import annotations

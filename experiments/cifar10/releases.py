@@ -1,6 +1,6 @@
-"""Releases: which plan each has, encoding the pictures into archives on disk, decoding these.
+"""Releases: the plan of each, encoding the pictures into archives on disk, and decoding the archives.
 
-All that chooses a plan is public: ε, rates, final timesteps, and the cost table of the denoiser.
+Only public numbers choose a plan: ε, rates, final timesteps, and the cost table of the denoiser.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ class Maker:
         return min(planner.frontier(budget), key=lambda point: abs(math.log(point.snr) - wanted))
 
     def encode(self, release: Release) -> dict[str, Any]:
-        """Encode the pictures into the archive of the release; what it took, and what it promises.
+        """Encode the pictures into the archive of the release; return its time, its size and its certificate.
 
-        The encoder ends in the states that a decoder of the archive reaches, so their pictures are kept at once; how
-        far those that are really decoded differ is measured on the first batch.
+        The encoder ends in the states that a decoder of the archive reaches, so their pictures are kept at once.
+        Their difference from really decoded pictures is measured on the first batch.
         """
         point, budget = self.point(release), self.budget(release)
         plan, pixels = point.plan, self.pixels[: release.images]
@@ -257,9 +257,9 @@ class Maker:
     def _denoised_baseline(self, noise: LaplaceNoise, noisy: Pixels) -> tuple[Pixels, dict[str, Any]]:
         """Return pictures with Laplace noise, denoised as the codec's are, and how they were denoised.
 
-        They are taken for states x_t of the timestep at which noise has the same share, and scaled to them; what the
-        clamp has pulled towards grey is stretched again (`LaplaceNoise.line`). That noise is not normal, which the
-        denoiser does not know.
+        They are scaled to states x_t of the timestep at which noise has the same share; values that the clamp has
+        pulled towards grey are stretched again (`LaplaceNoise.line`). The denoiser assumes normal noise, which this is
+        not.
         """
         schedule, (gain, deviation) = self.denoiser.schedule, noise.line
         t = schedule.nearest((gain / deviation) ** 2)

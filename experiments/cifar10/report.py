@@ -191,7 +191,7 @@ def _fewest(
 ) -> dict[str, Any] | None:
     """Return the smallest release of `sharp` that teaches as much as the best rival; None if there is no such release.
 
-    Beside its bits: how many times fewer they are than those of every rival that stores noisy values.
+    The result also says how many times fewer bits it takes than every rival that stores noisy values.
     """
     known = [e for e in entries if e["method"] == OURS and e["accuracy"] is not None and e["bpp"]]
     enough = [e for e in known if rival is not None and e["accuracy"] >= rival["accuracy"]]

@@ -38,10 +38,10 @@ class Block(nn.Module):
 
 
 class First(nn.Conv2d):
-    """The convolution of pictures: beside their three channels stand channels of zeros, which change no sum.
+    """The first convolution: pictures get channels of zeros beside their three channels, which change no sum.
 
-    So it has the shape of those that follow. Of groups with three channels cuDNN does one after the other, which took a
-    sixth of the time of training.
+    So it has the shape of the following convolutions. cuDNN computes groups of three channels one after the other,
+    which took a sixth of the time of training.
     """
 
     def __init__(self, planes: int, copies: int) -> None:

@@ -1,23 +1,23 @@
 """Rivals: noise that a careful practitioner would release at the same pure ε per pixel, to be denoised afterwards.
 
-Values x are in [−1, 1], so a channel moves by 2 at most. Of each pixel is released
+Values x are in [−1, 1], so a channel moves by 2 at most. Each rival releases of each pixel:
 
 | rival | what | certificate |
 |---|---|---|
-| `noise` | x + Laplace(2C/ε) in all C channels | (ε/C)-DP a channel |
+| `noise` | x + Laplace(2C/ε) in all C channels | (ε/C)-DP per channel |
 | `cube` | x + n in all C channels together, n of density ∝ e^(−ε·‖n‖∞/2) | ε-DP: ‖x − x'‖∞ ≤ 2 |
-| `one-channel` | x + Laplace(2/ε) in one channel, that public randomness has picked | ε-DP, the only one |
+| `one-channel` | x + Laplace(2/ε) in one channel, which public randomness has picked | ε-DP for this channel |
 | `one-bit` | the bit ±1 with P[+] = (1 + t·x)/2 for one such channel, t = tanh(ε/2) | ln (1 + t)/(1 − t) = ε |
 
-Nothing is clamped, so every value is unbiased: y = x + noise, or ±1/t, and where one of C channels is picked, C times
-that and 0 elsewhere (mid-grey; the mean over the picks is right). `cube` is the K-norm
+Nothing is clamped, so every value is unbiased: y = x + noise, or ±1/t. If one of C channels is picked, its value counts
+C times, and the others are 0 (mid-grey), so that the mean over the picks is right. `cube` is the K-norm
 mechanism [Hardt and Talwar, 2010] of the cube in which the channels of a pixel lie: of the same ε as `noise`, it has
 0.37 of its power for C = 3. The last is randomised response against mid-grey, by the optimal mechanism for one bit
-[Duchi, Jordan and Wainwright, 2018]. The certificates are mathematics: the noise is drawn in floating point from an
-ordinary generator, as experiments do.
+[Duchi, Jordan and Wainwright, 2018]. The certificates hold for ideal noise; here it is drawn from an ordinary
+floating-point generator.
 
-*Denoising.* y is what a denoiser takes, at the SNR of the noise; but the noise is not Gaussian, and unpicked channels
-are known to be unknown. So several SNRs are tried, and the SNR with the best PSNR *against the clean pictures*
+*Denoising.* A denoiser takes y at the SNR of the noise. But the noise is not Gaussian, and the unpicked channels are
+known to have no value. So several SNRs are tried, and the SNR with the best PSNR *against the clean pictures*
 counts: an advantage that the codec does not have.
 """
 
@@ -116,7 +116,7 @@ class Cube(Rival):
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:
         """Return x + r·u, with u uniform in the cube [−1, 1]^C.
 
-        n = r·u has the density that is wanted: that of r is ∝ r^C·e^(−ε·r/2), that of n given r is (2r)^−C where
+        n = r·u has the right density: that of r is ∝ r^C·e^(−ε·r/2), that of n given r is (2r)^−C where
         ‖n‖∞ ≤ r, and the integral of e^(−ε·r/2) over r ≥ ‖n‖∞ is ∝ e^(−ε·‖n‖∞/2).
         """
         radius = generator.gamma(self.channels + 1, 2 / self.epsilon, (*x.shape[:3], 1))

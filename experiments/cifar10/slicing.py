@@ -1,11 +1,11 @@
-"""LDP-Slicing, anew from its description [Cao, Li and He, 2026]: randomised response on the bit planes of a picture.
+"""LDP-Slicing, implemented from its description [Cao, Li and He, 2026]: randomised response on bit planes of pictures.
 
 A picture becomes Y, Cb and Cr of eight bits each. Bit b = 1 … 8 (8 the highest) of channel c is flipped with
 probability 1/(1 + e^ε_cb), where the stated ε is shared out by ε_cb = ε·√W_cb/Σ√W, with the weights W_cb = w_c·2^(b−1),
-w_Y = 4, w_Cb = w_Cr = 1. What is released is the picture of the 24 flipped bits.
+w_Y = 4, w_Cb = w_Cr = 1. The release is the picture of the 24 flipped bits.
 
-Before that, to hide it from the eye, the authors prune: of a one-level Haar transform of each channel the coefficients
-LL are set to zero, which takes from each pixel the mean of its 2×2 block. They call that preprocessing free of charge.
+Before that the authors prune, to hide the picture from the eye: they set the coefficients LL of a one-level Haar
+transform of each channel to zero, which subtracts the mean of its 2×2 block from each pixel. They count no cost for it.
 
 **What a pixel loses.** Without pruning the 24 bits of a pixel are functions of that pixel alone, and the losses of
 independent bits add up: exactly the stated ε, for pixels whose 24 bits all differ. With pruning they are not. A
@@ -14,9 +14,9 @@ and −¼ in the three others; and a move by one level can flip all eight bits o
 sum over up to 4·24 bits: **at most 4 times the stated ε**, and near that (`worst_loss` finds pairs that lose 3.9 times
 as much). To be ε-DP for a pixel, the stated ε has to be ε/4.
 
-One release a picture: the public code of the authors draws fresh noise in every epoch, which is a release each.
+Each picture is released once. The public code of the authors draws fresh noise in every epoch, which releases it again.
 
-What is trained on is Y, Cb and Cr as they are, and not a conversion to RGB, whose clamp would lose more.
+Classifiers are trained on Y, Cb and Cr; a conversion to RGB would lose more by its clamp.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Slicing:
 def worst_loss(slicing: Slicing, tries: int, seed: int = 0) -> float:
     """Return the largest loss found between two pictures that differ in one pixel, over the stated ε: a lower bound.
 
-    Grey blocks of 2×2 pixels, whose one pixel goes from any level to any other; then random changes that lose more.
+    It tries grey blocks of 2×2 pixels, one of whose pixels goes from any level to any other, and then random changes.
     """
     generator = np.random.default_rng(seed)
     best, at = max(((slicing.loss(*pair), pair) for pair in _grey_pairs(generator, tries)), key=lambda found: found[0])

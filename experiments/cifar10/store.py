@@ -1,11 +1,11 @@
-"""The folder of a run: everything that was made, each file whole or not at all, so that a run can go on anywhere.
+"""The folder of a run. Each file is written as a whole or not at all, so that a run can continue on any machine.
 
-    archives/   the releases, as .dipp files: all that a receiver needs
-    records/    what was measured, a JSON file each
+    archives/   the releases as .dipp files, which is all that a receiver needs
+    records/    measurements, one JSON file each
     previews/   the first pictures of each reconstruction
-    weights/    the clean classifier, which the Fréchet distance is measured with
-    pictures/   reconstructions: decoded again from the archives where they are missing
-    checkpoints/  classifiers that are being trained, a file each
+    weights/    the clean classifier, whose features the Fréchet distance compares
+    pictures/   reconstructions; missing ones are decoded again from the archives
+    checkpoints/  unfinished classifiers, one file each
 
 The last two are large and may be deleted; folders of several machines may be merged by copying.
 """

@@ -2,11 +2,11 @@
 
 A ResNet-56 on batches of 128 small pictures fills a fraction of a GPU, and most of its time goes into launching small
 kernels. So the classifiers of a wave stand side by side in one network (`resnet`), whose step is compiled and captured
-in a CUDA graph: 95,000 pictures a second on an H200, where one classifier on each of 16 streams gave 55,000. On the CPU
-the same step simply runs. In either case the classifiers do not know of each other.
+in a CUDA graph: 95,000 pictures per second on an H200; one classifier on each of 16 streams gave 55,000. On the CPU
+the same step runs without a graph. In both cases the classifiers are independent of each other.
 
-All that is random about an epoch (order, crops, flips) follows from seed and epoch, so that a wave that was cut short
-goes on as if it had not been. Pictures are released once: an augmentation is of the released picture, and costs no ε.
+The random choices of an epoch (order, crops, flips) follow from seed and epoch, so that an interrupted wave continues
+as if it had not been interrupted. Augmentations are of released pictures, and cost no ε.
 """
 
 from __future__ import annotations

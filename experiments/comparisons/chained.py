@@ -2,9 +2,9 @@
 
 Each block of coarse pixels is compared with its prediction as in dipp (`codec.questions`). In place of a word, a
 receiver gets one answer of PrivUnitG (`privunit`) about the difference, at the ε of the draw and with as many bits as
-it takes. The answer means the difference that is expected given it, by a linear regression on public pictures that are
-asked alike. The norm that differences are shortened to is the best of three on public pictures, and so is the SNR that
-the network is told.
+it takes. An answer means the difference that is expected given this answer, by a linear regression on public pictures
+that are asked alike. The norm to which differences are shortened is the best of three on public pictures; so is the SNR
+that the network is given.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Gaussian diffusion itself, without a code: the (ε, δ) of handing out a noisy state x_s (the paper's appendix A).
+"""Gaussian diffusion without a code: the (ε, δ) of releasing a noisy state x_s (the paper's appendix A).
 
-It has no pure ε at any noise level, and no file of dipp is certified by it: indices and the public seed tell at least
-as much as the state that they lead to. It is what certificates are compared with.
+It has no pure ε at any noise level, and certifies no file of dipp, because indices and the public seed tell at least
+as much as the state that they lead to. It serves for comparison with certificates.
 
 **One step.** Given the state x_t, the mean of x_s moves by √(SNR(s) − SNR(t))·D in units of its deviation σ(s, t), when
 the image moves by D in the Euclidean norm: a pixel of C channels in [−1, 1] moves by D = 2√C at most. A Gaussian that

@@ -1,8 +1,8 @@
 """Presets along timesteps with the sign channel: `sharp`, `swift` and `thrifty` as they were before clipping.
 
-`sharp` has a *rival*: a preset with another code on the same channel, which takes fewer bits and more privacy. To each
-final timestep it takes the plan of fewer bits of the two: the rival's where the rate is the limit, and its own towards
-the best quality, where only that is within the budget. Bits alone decide, though coded chains of the two codes may
+`sharp` has a *rival*: a preset with another code on the same channel, which takes fewer bits and more privacy. For
+each final timestep the planner takes the plan with fewer bits: the rival's if the rate is the limit, and its own near
+the best quality, where only that is within the budget. Only bits decide, although coded chains of the two codes may
 differ by a tenth of a dB or two at one timestep.
 """
 

@@ -5,7 +5,7 @@
 | DP-Pix [Fan, 2018] | its mean colour, with Laplace noise of scale 6/ε on [−1, 1] | an L1 change of 3·2 costs ε |
 | PrivUnitG | one answer about the unit's coarse pixels (`privunit`), shortened to a public norm | ε |
 
-Both are unbiased, so a denoiser takes them as they are, at the resolution at which they were released.
+Both are unbiased, so a denoiser takes them unchanged, at the resolution at which they were released.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Stage `claims`: attackers against the bound of a certificate for the whole picture.
 
-At each claimed ε every probe is really encoded `TIMES` times. A file is one index, or a few; so what any attacker says
-is a table, and its chance of being right is also known exactly from the law of the draw.
+At each claimed ε every probe is really encoded `TIMES` times. A file has one or a few indices, so an attacker is a
+table of answers, and its chance of being right follows exactly from the law of the draw.
 
-| probes | who may it be |
+| probes | pictures to recognise |
 |---|---|
 | `known` | one picture of each person, which the attacker has |
 | `other` | five pictures of each person, of whom the attacker has five others |
-| `made` | as many made pictures as there are public words, each of which shows one: here the bound is reached |
+| `made` | one made picture for each public word, which shows this word: here the bound is reached |
 | `region, known` and `region, other` | the same people, whose face's box is pasted into one fixed surrounding |
 
-For the last two, ε is that of the box: all that an attacker sees beyond it is the same for everybody.
+For the last two, ε is that of the box: everything that an attacker sees outside the box is the same for everybody.
 
 An attacker is above the bound if its right guesses have a chance of less than `ALARM` under it (`risk.bounds.chance`).
 Up to 200 such tests together raise a false alarm with a chance of at most 10⁻⁶. For `made` the chance of being right

@@ -5,8 +5,8 @@
 | ORL [Samaria & Harter, 1994] | 40 people, grey, 92×112; `s1` … `s40`, or one sheet with a row for each person |
 | LFW [Huang et al., 2007] | any people with ten pictures or more, in colour, 250×250, with their surroundings |
 
-Research with credit: pictures are never kept in records or documents. The first two people of ORL are left out: in a
-copy that is in circulation they are others, photographed elsewhere.
+The pictures may be used for research with credit; records and documents contain none. The first two people of ORL are
+left out, because one common copy shows other people in their place.
 """
 
 from __future__ import annotations

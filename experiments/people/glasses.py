@@ -52,10 +52,10 @@ def right(learnt: Floats, worn: Labels, owners: Integers, asked: Floats, truth: 
     Args:
         learnt: Strips to learn from.
         worn: Whether each shows glasses.
-        owners: Whose they are: what is learnt from a person is not used on the same person.
+        owners: The person on each strip; strips of a person do not teach answers about the same person.
         asked: Strips to answer about.
         truth: The right answers.
-        who: Whose they are.
+        who: The person on each of these strips.
     """
     said = np.zeros(len(asked))
     for person in np.unique(who):

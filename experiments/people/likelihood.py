@@ -2,8 +2,8 @@
 
 A file of questions (`core.steps.Question`) has one index for each block, and `core.closest` states the law of an index:
 the heavy weight if it is among the m nearest to the block's content, the light one otherwise. All else is public. So
-the probability of a file is known exactly for every picture that it may have come from. No attacker who has to choose
-among equally likely candidates is right more often than somebody who takes the likeliest.
+the probability of a file is known exactly for every picture that it may have come from. No attacker who chooses
+among equally likely candidates is right more often than one who takes the likeliest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np
     Args:
         archive: Pictures of one size, encoded by questions.
         denoiser: The denoiser that the archive names.
-        candidates: Pictures (M, H, W, C) of the same size: what the encoder would have read.
+        candidates: Pictures (M, H, W, C) of the same size, as the encoder would read them.
 
     Returns:
         Pictures × candidates.

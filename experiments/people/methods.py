@@ -8,7 +8,7 @@
 | `black box`, `redacted` | the face's box is black, or painted from its surroundings without being read (ε = 0) | |
 | `DP-Pix` | means of cells in [−1, 1] with Laplace noise of scale 2/ε, in colour 6/ε [Fan, 2018] | side, ε |
 | `DP-Pix, denoised` | the same after the network that dipp uses, at the best SNR | side, ε |
-| `one shot` | one draw a cell among white signs, with 95 to 98 % of PrivUnitG's gain, after the network | side, ε |
+| `one shot` | one draw per cell among white signs, with 95 to 98 % of PrivUnitG's gain, after the network | side, ε |
 | `region` | the face's box is painted from its surroundings, and asked what it shows | ε |
 | `pixel` | `dipp encode --epsilon E` | ε |
 | `cells` | `dipp encode --unit N --epsilon E` | side, ε |
@@ -216,9 +216,9 @@ def quality(released: Pixels, originals: Pixels) -> float:
 
 
 def log_densities(method: Method, released: Pixels, candidates: Pixels) -> Floats:
-    """Return ln of the density of pictures of DP-Pix for each candidate, up to what is the same for all candidates.
+    """Return ln of the density of pictures of DP-Pix for each candidate, up to a common constant.
 
-    What was clipped counts as the end of the range: the chance of being beyond it falls with the distance alike.
+    A clipped value counts as the end of the range, because the probability beyond it falls with the distance as well.
     """
     channels = 1 if (candidates == candidates[..., :1]).all() else 3
     seen, known = (_means(one, method.size)[..., :channels].reshape(len(one), -1) for one in (released, candidates))
