@@ -11,6 +11,7 @@ import torch
 from helpers.refusals import refused
 from helpers.sensing import sensing_plan
 
+from dipp.codec import trajectory
 from dipp.codec.grids import averaged, squares
 from dipp.codec.trajectory import Sensing
 from dipp.codes import Pairs
@@ -48,6 +49,18 @@ def test_the_network_is_asked_for_means_at_their_snr(level: int) -> None:
     assert answer.shape == state.shape
     inside = (..., slice(2 * side, -3 * side), slice(2 * side, -3 * side))
     assert (answer - state)[inside].abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("planes", [("state",), ("state", "answer")])
+def test_bands_of_rows_advance_as_the_whole(planes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, random = Sensing(steps_of(0), Told()), np.random.default_rng(0)
+    monkeypatch.setattr(chain.denoiser, "planes", planes)
+    groups = 3 if "answer" in planes else 1
+    state, x_hat = (random.standard_normal((2, channels, 19, 7), np.float32) for channels in (3 * groups, 3))
+    noise = np.sign(x_hat) * (x_hat > 1)
+    whole = chain.advance(1, state.copy(), x_hat, noise)
+    monkeypatch.setattr(trajectory, "BAND", 5 * 7)
+    assert np.array_equal(chain.advance(1, state.copy(), x_hat, noise), whole)
 
 
 def test_squares_at_the_edges_are_cut_off() -> None:

@@ -17,13 +17,13 @@ from helpers.sensing import Broken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dipp.codec import questions
+from dipp.codec import grids, questions
 from dipp.codec.chain import Chain, StepLayout
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder, IndexReader
 from dipp.codec.decoding import NOISY, ChainEnd, Decoding
 from dipp.codec.encoder import Selector
-from dipp.codec.grids import Cuts, between, interpolated, pooled, steadied
+from dipp.codec.grids import Cuts, between, interpolated, pooled, squares, steadied
 from dipp.codes import Closest
 from dipp.core.chunking import BlockDeal, Chunks
 from dipp.core.closest import Tally, Weights
@@ -118,6 +118,18 @@ def test_constants_stay_constant(rows: int, columns: int, side: int) -> None:
     torch.testing.assert_close(interpolated(values, cuts, pixels), torch.full((1, 2, side, side), 0.625))
     torch.testing.assert_close(pooled(torch.full((1, 2, side, side), 0.625), cuts), values)
     torch.testing.assert_close(between(values, torch.ones(rows, columns, dtype=torch.bool)), values)
+
+
+@pytest.mark.parametrize("level", [1, 4])
+@pytest.mark.parametrize("across", [1, 4])
+def test_bands_of_rows_are_interpolated_as_the_whole(level: int, across: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.rand(2, 3, -(-37 // level), -(-21 // across)) * 2 - 1
+    source, onto = Cuts(squares(37, level), squares(21, across)), Cuts(squares(37, 1), squares(21, 1))
+    whole = interpolated(values, source, onto)
+    for rows in (1, 5, 36):
+        monkeypatch.setattr(grids, "BAND", rows * 21 + 20)
+        assert torch.equal(interpolated(values, source, onto), whole)
+        assert np.array_equal(interpolated(values.numpy(), source, onto), whole.numpy())
 
 
 def test_pooled_is_the_mean() -> None:
