@@ -2,7 +2,8 @@
 
     python examples/demo.py [-o demo]
 
-Writes the files of both pictures, and a sheet of what they show, `sheet.png`; prints the certificates of the first.
+It writes the files of both pictures, and `sheet.png`, which shows the decoded pictures; it prints the certificates of
+the first picture.
 """
 
 from __future__ import annotations

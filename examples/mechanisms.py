@@ -5,7 +5,7 @@
     dipp audit --mechanism examples.mechanisms:every_epoch    # draws fresh noise in every epoch, and counts one
 
 A pixel that goes from black to white moves each of its channels by 255, so Laplace noise of scale 255·C/ε on every
-number keeps a pure ε per pixel; up to floating point, in whose lowest bits such noise tells more than it should.
+number keeps a pure ε per pixel. That is mathematics: lowest bits of floating-point noise tell more than they should.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Notebooks as pages: their text, their code, and the outputs of the last run.
 
-A notebook is JSON, and a page is Markdown: nothing else is needed to turn one into the other. Pictures become files of
-the site. The notebook itself stays there to be downloaded.
+Notebooks are JSON and pages are Markdown, so the conversion needs no library. Pictures become files of the site, and
+readers can download the notebook itself.
 """
 
 from __future__ import annotations

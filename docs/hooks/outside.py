@@ -1,8 +1,8 @@
 """Links from the documents to files outside docs/: the site gets a copy of each, so that no link leads out of it.
 
 The documents are read in the repository as well, where `../benchmarks/results/audit.png` is the right link. A site
-holds only what lies in docs/. So files from elsewhere become files of the site, under `files/`: pictures as they are,
-and text in a page that shows it as it is. A link to something that is no file is a warning, which ends a strict build.
+holds only what lies in docs/. So other files are copied to `files/` in the site: pictures unchanged, and text in a page
+that shows it. A link to a missing file is a warning, which ends a strict build.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python docs/hooks/run_notebooks.py            # all of them, in a folder that vanishes
 
 No Jupyter is needed: a cell is Python, except lines that begin with `!dipp`, which are commands and are run in this
-process. What commands and cells print, and the value of a last expression, is what they give; the error stream, with
-its progress, is not kept. The tests run the notebooks by the same function, `outputs`.
+process. The output of a cell is what it prints, and the value of its last expression; the error stream, with its
+progress, is not kept. The tests run the notebooks by the same function, `outputs`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     PYTHONPATH=src:tests python tests/golden/make_golden.py tests/golden
 
-It writes what is missing and leaves the rest, so delete a file to make it again. Encodings draw private randomness,
+It writes only missing files, so delete a file to make it again. Encodings draw private randomness,
 which differs from run to run, and so do the archives. From version 1.0 on, files are never made again: they show that
-what was written once is read for ever.
+files of earlier versions stay readable.
 """
 
 from __future__ import annotations

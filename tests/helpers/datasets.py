@@ -89,7 +89,7 @@ def plan(denoiser: Denoiser, coding: Coding, index_bits: int) -> Plan:
 def tiny_codec(model: Path, coding: Coding = SHARP, index_bits: int = 6) -> Codec:
     """Return a codec with few candidates, which is fast.
 
-    Without a certificate (diffc) it needs no private randomness: what it encodes is repeatable.
+    Without a certificate (diffc) it needs no private randomness, so its encodings are repeatable.
     """
     denoiser = models.load(model)
     budget = None if coding is DIFFC else Budget.pure(64.0)

@@ -1,6 +1,6 @@
 """The CUDA backend beside the reference, in a module that child processes can import.
 
-Triton reads TRITON_INTERPRET when it is imported, so that kernels are interpreted in other processes than the tests'.
+Triton reads TRITON_INTERPRET when it is imported, so kernels are interpreted in child processes.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from dipp.models.unet import UNetDenoiser
 IDENTITY = "ab" * 32
 """Identity of `tiny_denoiser`; it is no hash."""
 ROUNDING = 1e-4
-"""By how much x̂0 of one network may differ where only the order of its sums does: fp32 errs by 6e-8 of a number, a
-layer adds up some hundreds of them, and there are some twenty layers. What is really another x̂0 differs by a thousand
-times as much.
+"""Largest difference between two x̂0 of a network that only come from another order of sums. fp32 errs by 6e-8 of a
+number, a layer adds up some hundreds of numbers, and there are some twenty layers. Two really different x̂0 differ a
+thousand times as much.
 """
 
 

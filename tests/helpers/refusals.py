@@ -17,8 +17,8 @@ def refused(
 
     Args:
         argument: Argument of the error.
-        tokens: What the problem has to name, such as a number or a file. It tells apart the refusals of one argument.
-        remedy: What the remedy has to name, such as an option.
+        tokens: Words that the problem must contain, such as a number or a file; they tell errors of an argument apart.
+        remedy: A word that the remedy must contain, such as an option.
         kind: Class of the error. A class that derives from it is another error.
     """
     with pytest.raises(kind) as caught:

@@ -1,9 +1,9 @@
 """A private array that can be computed with, but not looked at, except where the scores are made.
 
-It is no NumPy array, so that NumPy cannot take its values behind its back: whatever is computed from it is private
-again, and whatever would need its values (a conversion, a comparison that decides something, a print) raises. Shapes
-and types are public, so what would make a shape from values (a mask, a search) raises, too; and so does what would
-write values into a public array, which others may hold.
+It is no NumPy array, so that NumPy cannot read its values unnoticed. Everything that is computed from it is private as
+well. Operations that need its values (a conversion, a comparison that decides something, a print) raise. Shapes and
+types are public, so operations that make a shape from values (a mask, a search) raise as well; so do those that would
+write values into a public array.
 
 It follows NumPy only. Torch refuses it as no array, so that the branch of `encoder.Selector` for CUDA cannot run on it.
 """
@@ -148,8 +148,8 @@ def _holds_private(thing: Any) -> bool:
 def _at(values: np.ndarray[Any, Any], place: Any) -> Private:
     """Return values[place], which is private.
 
-    A private place must be whole numbers of a type whose every value is a place: eight bits in a table of 256. With a
-    mask the shape would tell how often it is true, with any other number an IndexError would tell how large it is.
+    A private index must have a type whose every value is a valid index: eight bits in a table of 256. With a mask, the
+    shape would tell how often it is true; with another type, an IndexError would tell how large the index is.
     """
     if _holds_private(place):
         kind = place.dtype if isinstance(place, Private) else None
@@ -171,9 +171,9 @@ class Table(np.ndarray[Any, Any]):
 def tainted() -> Iterator[dict[str, int]]:
     """Make every image that enters the codec private, and count where its values are taken out: in three places.
 
-    `scoring.select` and `scoring.best` may use the shifts: they are the selection. The check that shifts are in range
-    may, too: what it refuses cannot occur for pixels of eight bits. `Blocks.nearest` may use the content of blocks: it
-    makes the sets that questions are drawn from.
+    `scoring.select` and `scoring.best` may use the shifts, because they are the selection. So may the check that shifts
+    are in range, because pixels of eight bits never fail it. `Blocks.nearest` may use the content of blocks: it makes
+    the sets from which answers are drawn.
     """
     real_levels, real_check = Arithmetic.levels, ScoringTask.__post_init__
 

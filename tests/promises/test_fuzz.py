@@ -1,8 +1,8 @@
 """Thousands of broken archives: each is refused in one line or decoded, quickly and in little memory.
 
 Files are made from small archives by flipped bits, edited bytes, cuts, insertions, splices and oversized numbers. Most
-get their checksum right again, so that the damage reaches the parser; some get a consistent header, too, certificate
-included, so that it reaches the index decoders.
+get a right checksum, so that the damage reaches the parser; some also get a consistent header with its certificate, so
+that the damage reaches the decoders of indices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Traps: ways to void a certificate, built in on purpose. A guard refuses each, or a check fails.
 
-`docs/threat-model.md` lists them by number. Traps that change what is released are in `test_audit` (controls) and
-`test_taint` (leaks); here are the others, and what catches them if a first guard were missing.
+`docs/threat-model.md` lists them by number. Traps that change a release are in `test_audit` (controls) and `test_taint`
+(leaks). The other traps are here, with the check that would catch them if a first guard were missing.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ PRIVATE = {"private_bytes", "private_uniforms", "fresh_seed", "os", "*", ""}
 def test_1_there_is_one_source_of_private_randomness() -> None:
     """No other module of the codec draws; a temporary file gets a random name.
 
-    Audits make up their test images, the trainer draws from public pictures, and surveys are of public ones: none of
-    them encodes anything private.
+    Audits invent their test images, and training and surveys take public pictures, so none of them encodes anything
+    private.
     """
     found = {
         str(path.relative_to(PACKAGE)): sources(path.read_text())

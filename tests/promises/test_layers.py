@@ -1,7 +1,7 @@
 """The order of the rooms: each imports only rooms before it, and the first rooms stay light.
 
-All that a certificate rests on (core, scoring's definition, codes, privacy, format) can be read and run without a
-framework.
+The modules that a certificate depends on (core, scoring's definition, codes, privacy, format) can be read and run
+without a framework.
 """
 
 from __future__ import annotations

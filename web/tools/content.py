@@ -1,7 +1,7 @@
 """Write the page's plans.json, networks, words.safetensors and samples into a folder.
 
-There is a network for each engine, with the same weights: in WebAssembly, fewer multiplications take less time; on a
-graphics processor they would take more memory than some have.
+There is a network for each engine, with the same weights. The one for WebAssembly has fewer multiplications, which take
+more memory than some graphics processors have.
 
 Plans are those of pairs, in few network calls, for pictures up to some sizes and each ε and rate of a grid, and those
 of questions for objects of each size and ε. Everything in them is public and follows from the model's calibration and
@@ -52,7 +52,7 @@ OBJECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 MOST_PLACES = 4
 """Largest number of boxes that may overlap if boxes are asked."""
 CALLS = {256: 15, 512: 8, 1024: 3}
-"""Network calls along the chain, by the side of the largest square picture: fewer than the command line takes, since a
+"""Network calls along the chain, by the side of the largest square picture: fewer than on the command line, because a
 browser is slower. Three calls are expected to show 0.5 dB less than fifteen at ε = 1, and 1.3 dB less at ε = 4."""
 SQUARE = min(CALLS)
 """Side of the pictures for which questions are planned; the plans serve all sizes."""

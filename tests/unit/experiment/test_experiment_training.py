@@ -31,9 +31,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 ROUNDING = 1e-9
-"""What six steps in double precision may make of sums in another order, which differ by 1e-16 of their size: a network
-of 56 layers multiplies such a difference, but not ten million times. (In single precision it leaves no digit to
-compare.)
+"""Largest difference after six steps in double precision if sums are taken in another order. Such sums differ by 1e-16
+of their size, which 56 layers multiply, but not ten million times. (In single precision no digit would agree.)
 """
 
 

@@ -13,16 +13,16 @@ const NEAR = Float32Array.from({ length: 2 * REACH + 1 }, (_, i) => Math.exp(-((
 /** Return answers in which each unknown one is the mean of the known ones within reach, weighted by exp(−d²/16). */
 export function between(answers: Float32Array, known: Uint8Array, { height, width, channels }: Geometry): Float32Array {
   const weights = spread(Float32Array.from(known), height, width);
-  const found = answers.slice();
+  const filled = answers.slice();
   const size = height * width;
   for (let channel = 0; channel < channels; channel += 1) {
     const plane = answers.slice(channel * size, (channel + 1) * size).map((value, i) => (known[i] ? value : 0));
     const sums = spread(plane, height, width);
     known.forEach((is, i) => {
-      if (!is) found[channel * size + i] = sums[i]! / Math.max(weights[i]!, 1e-6);
+      if (!is) filled[channel * size + i] = sums[i]! / Math.max(weights[i]!, 1e-6);
     });
   }
-  return found;
+  return filled;
 }
 
 /** Factor of the odds of a wrong answer; and the least squared difference that counts as usual. */
@@ -47,7 +47,7 @@ export function steadied(answers: Float32Array, odds: number, { height, width, c
     }
   }
   counts.forEach((count, block) => (distance[block]! /= count));
-  const kept = distance.map((own, block) => {
+  const kept = distance.map((error, block) => {
     const [row, column] = [Math.floor(block / columns), block % columns];
     const around: number[] = [];
     for (let y = Math.max(row - 1, 0); y <= Math.min(row + 1, rows - 1); y += 1) {
@@ -57,7 +57,7 @@ export function steadied(answers: Float32Array, odds: number, { height, width, c
     }
     if (!around.length) return 1;
     const usual = around.sort((a, b) => a - b)[Math.floor((around.length - 1) / 2)]! + LEAST_USUAL;
-    return 1 / (1 + odds * SUSPICION * (own / usual) ** 2);
+    return 1 / (1 + odds * SUSPICION * (error / usual) ** 2);
   });
   return answers.map((answer, at) => {
     const share = kept[blockOf(at % size)]!;

@@ -106,7 +106,7 @@ export function nearestOf({ chunks, grid, candidates, step }: Round, content: Fl
   const dims = compared.length / count;
   const blocks = chunks.offsets.length - 1;
   const norms = Float64Array.from({ length: count }, (_, k) => squared(compared, k * dims, dims));
-  const found = new Int32Array(blocks * step.best);
+  const sets = new Int32Array(blocks * step.best);
   const scores = new Float64Array(count);
   const block = new Float64Array(dims);
   const present = new Uint8Array(dims);
@@ -125,9 +125,9 @@ export function nearestOf({ chunks, grid, candidates, step }: Round, content: Fl
       for (let slot = 0; slot < dims; slot += 1, at += 1) score += block[slot]! * compared[at]!;
       scores[k] = whole ? score : score - squared(compared, k * dims, dims, present);
     }
-    bestOf(scores, found.subarray(i * step.best, (i + 1) * step.best));
+    bestOf(scores, sets.subarray(i * step.best, (i + 1) * step.best));
   }
-  return found;
+  return sets;
 }
 
 function squared(values: Float32Array, first: number, count: number, present?: Uint8Array): number {
@@ -139,12 +139,12 @@ function squared(values: Float32Array, first: number, count: number, present?: U
 /** Return the value of each coordinate of a round that a receiver takes from the indices, in chunk order. */
 export function observed(indices: Uint32Array, { chunks, grid, candidates: { meanings, flips }, step }: Round): Float32Array {
   const dims = meanings.length / 2 ** step.indexBits;
-  const found = new Float32Array(chunks.order.length);
+  const values = new Float32Array(chunks.order.length);
   for (let i = 0; i + 1 < chunks.offsets.length; i += 1) {
     for (let at = chunks.offsets[i]!; at < chunks.offsets[i + 1]!; at += 1) {
       const slot = slotOf(chunks.order[at]!, grid);
-      found[at] = meanings[indices[i]! * dims + slot]! * (flips ? flips[i * dims + slot]! : 1);
+      values[at] = meanings[indices[i]! * dims + slot]! * (flips ? flips[i * dims + slot]! : 1);
     }
   }
-  return found;
+  return values;
 }

@@ -48,12 +48,12 @@ export async function sampled(
   let level = merged(known).precision;
   const growth = Math.max(CLEAR / level, 2) ** (1 / (calls - 1));
   for (let call = 0; ; call += 1) {
-    const found = await denoiser.predict({ ...known, state, precision }, grid);
-    if (call === calls - 1) return found;
+    const prediction = await denoiser.predict({ ...known, state, precision }, grid);
+    if (call === calls - 1) return prediction;
     const gain = level * (growth - 1);
     const noise = normals(stream(seed, number, call, "page/samples"), state.length);
     const total = precision + gain;
-    for (let i = 0; i < state.length; i += 1) state[i] = (precision * state[i]! + gain * found[i]! + Math.sqrt(gain) * noise[i]!) / total;
+    for (let i = 0; i < state.length; i += 1) state[i] = (precision * state[i]! + gain * prediction[i]! + Math.sqrt(gain) * noise[i]!) / total;
     precision = total;
     level += gain;
   }

@@ -47,11 +47,11 @@ function shown({ places }: Regions, step: Question, base: Uint8Array, { height, 
   const more = new Float32Array(picture.length);
   const asked = new Float32Array(pixels);
   places.forEach((place, number) => {
-    const own = Float32Array.from({ length: channels * parts ** 2 }, (_, i) => {
+    const answers = Float32Array.from({ length: channels * parts ** 2 }, (_, i) => {
       const [channel, at] = [Math.floor(i / parts ** 2), i % parts ** 2];
       return told[(channel * places.length + number) * parts ** 2 + at]! / 2; // because what is interpolated is clipped to [−1, 1]
     });
-    const values = resampled(own, channels, parts, place);
+    const values = resampled(answers, channels, parts, place);
     const weights = fading(place, parts, { height, width });
     for (let i = 0; i < place.height * place.width; i += 1) {
       const at = (place.top + Math.floor(i / place.width)) * width + place.left + (i % place.width);

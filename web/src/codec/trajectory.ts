@@ -38,8 +38,8 @@ export class Sensing {
   /** Return x̂0 before a step; sender and receiver both replace values that are not finite by 0. */
   async predict(number: number, state: Float32Array): Promise<Float32Array> {
     if (!number) return state;
-    const found = await this.answer(number, state);
-    return found.map((value) => (Number.isFinite(value) ? value : 0));
+    const prediction = await this.answer(number, state);
+    return prediction.map((value) => (Number.isFinite(value) ? value : 0));
   }
 
   /** Return the denoiser's prediction before a step, computed at the step's resolution; after the last step, at the full one. */
@@ -53,8 +53,8 @@ export class Sensing {
     const coarse = { height: cuts.rows.length - 1, width: cuts.columns.length - 1 };
     const channels = state.length / (height * width);
     const means = averaged(state, this.size, side);
-    const found = await this.denoiser.predict({ state: means, precision: snr * side ** 2 }, coarse);
-    return interpolated(found, channels, cuts, pixelCuts(this.size));
+    const prediction = await this.denoiser.predict({ state: means, precision: snr * side ** 2 }, coarse);
+    return interpolated(prediction, channels, cuts, pixelCuts(this.size));
   }
 
   /** Change the state to that after a step, whose noise is ±√P by `bits` at `places`, and 0 elsewhere. */

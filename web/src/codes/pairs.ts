@@ -21,24 +21,24 @@ const POWER_BITS = 192n;
 
 /** Return 2^(−2^i/2^S)·2^192 for i = 0 … S. Each is the square root of the next, rounded down; the last is that of 2^−1. */
 function roots(fractionBits: number): bigint[] {
-  const found = [1n << (POWER_BITS - 1n)];
-  for (let i = 0; i < fractionBits; i += 1) found.push(isqrt(found[found.length - 1]! << POWER_BITS));
-  return found.reverse();
+  const powers = [1n << (POWER_BITS - 1n)];
+  for (let i = 0; i < fractionBits; i += 1) powers.push(isqrt(powers[powers.length - 1]! << POWER_BITS));
+  return powers.reverse();
 }
 
 /** Return T[m] for m = −largest … largest, at index m + largest, computed in integers. */
 export function thresholds(largest: number, fractionBits: number): BigUint64Array {
   const powers = roots(fractionBits);
-  const one = 1n << POWER_BITS;
+  const whole = 1n << POWER_BITS;
   const table = new BigUint64Array(2 * largest + 1);
   table[largest] = 1n << 63n;
   for (let m = 1; m <= largest; m += 1) {
     const units = 2 * m;
-    let product = one;
+    let product = whole;
     powers.forEach((root, i) => {
       if (i < fractionBits && (units >> i) & 1) product = (product * root) >> POWER_BITS;
     });
-    const upper = (one << 64n) / (one + (product >> BigInt(units >> fractionBits)));
+    const upper = (whole << 64n) / (whole + (product >> BigInt(units >> fractionBits)));
     table[largest + m] = upper;
     table[largest - m] = (1n << 64n) - upper;
   }

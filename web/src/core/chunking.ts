@@ -32,8 +32,8 @@ export function chunks(
   // The touched coordinates in the order in which they are dealt; −1 stands for coordinates that are not touched.
   const dealt = new Int32Array(dims).fill(-1);
   for (const coordinate of touched) {
-    const own = rank[Math.floor(coordinate / channels)]!;
-    dealt[own * channels + (((coordinate % channels) + own) % channels)] = coordinate;
+    const pixelRank = rank[Math.floor(coordinate / channels)]!;
+    dealt[pixelRank * channels + (((coordinate % channels) + pixelRank) % channels)] = coordinate;
   }
   const chunk = new Int32Array(dims);
   const sizes = new Int32Array(count + 1);
@@ -62,10 +62,10 @@ export function blockCount({ height, width }: Size): number {
  * divided into whole blocks, so a block lies in one unit.
  */
 export function blocksByRound(rounds: number, { height, width, channels }: Geometry): Chunks[] {
-  const found = Array.from({ length: rounds }, () => ({ order: [] as number[], offsets: [0] }));
+  const groups = Array.from({ length: rounds }, () => ({ order: [] as number[], offsets: [0] }));
   for (let top = 0; top < height; top += BLOCK) {
     for (let left = 0; left < width; left += BLOCK) {
-      const { order, offsets } = found[roundOf(rounds, top, left, BLOCK)]!;
+      const { order, offsets } = groups[roundOf(rounds, top, left, BLOCK)]!;
       for (let row = top; row < Math.min(top + BLOCK, height); row += 1) {
         const last = (row * width + Math.min(left + BLOCK, width)) * channels;
         for (let coordinate = (row * width + left) * channels; coordinate < last; coordinate += 1) order.push(coordinate);
@@ -73,7 +73,7 @@ export function blocksByRound(rounds: number, { height, width, channels }: Geome
       offsets.push(order.length);
     }
   }
-  return found.map(({ order, offsets }) => ({ order: Int32Array.from(order), offsets: Int32Array.from(offsets) }));
+  return groups.map(({ order, offsets }) => ({ order: Int32Array.from(order), offsets: Int32Array.from(offsets) }));
 }
 
 /** Return the chunks of several rounds as one list. */

@@ -51,14 +51,14 @@ export function drawn(weights: Weights, nearestOf: Int32Array): Uint32Array {
   const integers = privateBelow(totalOf(weights), count);
   const indices = new Uint32Array(count);
   for (let i = 0; i < count; i += 1) {
-    const own = nearestOf.subarray(i * best, (i + 1) * best);
+    const set = nearestOf.subarray(i * best, (i + 1) * best);
     if (integers[i]! < limit) {
-      indices[i] = own[Number(integers[i]! / heavy)]!;
+      indices[i] = set[Number(integers[i]! / heavy)]!;
     } else {
       const rank = Number((integers[i]! - limit) / light);
       // Element e of T has t_e − e candidates outside T below it: those at or below `rank` push the index up by one.
       let index = rank;
-      own.forEach((element, e) => (index += element - e <= rank ? 1 : 0));
+      set.forEach((element, e) => (index += element - e <= rank ? 1 : 0));
       indices[i] = index;
     }
   }
@@ -68,14 +68,14 @@ export function drawn(weights: Weights, nearestOf: Int32Array): Uint32Array {
 /** Return private integers that are uniform below a limit. Rejection depends only on the drawn bits and the limit. */
 function privateBelow(limit: bigint, count: number): BigUint64Array {
   const most = ((1n << 64n) / limit) * limit - 1n;
-  const found = new BigUint64Array(count);
+  const integers = new BigUint64Array(count);
   let missing = Array.from({ length: count }, (_, i) => i);
   while (missing.length) {
     const words = privateWords(missing.length);
-    missing.forEach((place, i) => (found[place] = words[i]!));
-    missing = missing.filter((place) => found[place]! > most);
+    missing.forEach((place, i) => (integers[place] = words[i]!));
+    missing = missing.filter((place) => integers[place]! > most);
   }
-  return found.map((word) => word % limit);
+  return integers.map((word) => word % limit);
 }
 
 /**
@@ -107,19 +107,19 @@ export function priceOf(weights: Weights): Cost {
   const key = `${candidates} ${best} ${heavy} ${light}`;
   const known = PRICES.get(key);
   if (known) return known;
-  const found =
+  const price =
     heavy === light
       ? { epsilon: 0, rho: 0 }
       : { epsilon: roundedUp(ln(over(heavy, light))), rho: roundedUp(supremum(weights)) };
-  PRICES.set(key, found);
-  return found;
+  PRICES.set(key, price);
+  return price;
 }
 
 /** Return a double of at least `value`·(1 + 2^−50). */
 function roundedUp(value: bigint): number {
   const raised = times(value, UP);
-  const found = nearest(raised);
-  return fixed(found) >= raised ? found : nextAbove(found);
+  const rounded = nearest(raised);
+  return fixed(rounded) >= raised ? rounded : nextAbove(rounded);
 }
 
 interface Interval {

@@ -46,11 +46,11 @@ export class Mask {
     if (this.period === 1) return Int32Array.from({ length: pixels * channels }, (_, i) => i);
     const slots = this.slots(seed, Math.floor(step / this.period), pixels, channels);
     const slot = step % this.period;
-    const found = new Int32Array(this.count(step, pixels, channels));
+    const coordinates = new Int32Array(this.count(step, pixels, channels));
     let at = 0;
-    for (let i = 0; i < slots.length; i += 1) if (slots[i] === slot) found[at++] = i;
-    if (at !== found.length) throw new Error("the mask counts another number of touched coordinates than it lists");
-    return found;
+    for (let i = 0; i < slots.length; i += 1) if (slots[i] === slot) coordinates[at++] = i;
+    if (at !== coordinates.length) throw new Error("the mask counts another number of touched coordinates than it lists");
+    return coordinates;
   }
 
   /** Return the step of the cycle that touches each coordinate. */

@@ -81,12 +81,12 @@ export class Plan {
     if (step.kind === "questions") {
       return { candidates: 2 ** step.indexBits, best: step.best, heavy: step.heavy, light: step.light };
     }
-    const own = this.arithmetics[number]!;
+    const arithmetic = this.arithmetics[number]!;
     return {
-      sensitivity: own.sensitivity,
-      fractionBits: own.fractionBits,
-      clip: own.largestShift,
-      slope: own.largestShift === undefined ? undefined : own.levelOfOne,
+      sensitivity: arithmetic.sensitivity,
+      fractionBits: arithmetic.fractionBits,
+      clip: arithmetic.largestShift,
+      slope: arithmetic.largestShift === undefined ? undefined : arithmetic.levelOfOne,
     };
   }
 }

@@ -44,10 +44,10 @@ export function placesOf(boxes: readonly Omit<Place, "unit">[]): Place[] {
 
 type Rectangle = Omit<Place, "unit">;
 
-function meet(one: Rectangle, other: Rectangle): boolean {
+function meet(first: Rectangle, other: Rectangle): boolean {
   return (
-    Math.max(one.left, other.left) < Math.min(one.left + one.width, other.left + other.width) &&
-    Math.max(one.top, other.top) < Math.min(one.top + one.height, other.top + other.height)
+    Math.max(first.left, other.left) < Math.min(first.left + first.width, other.left + other.width) &&
+    Math.max(first.top, other.top) < Math.min(first.top + first.height, other.top + other.height)
   );
 }
 

@@ -119,10 +119,10 @@ export function unitOf(content: Uint8Array): Unit {
     if (parameters.length !== 2) throw new DippError("unit", `must have 2 bytes for the side of its cells, got ${parameters.length}`);
     return cells(parameters[0]! + 256 * parameters[1]!);
   }
-  const found = number === 0 ? PIXEL : number === 2 ? PICTURE : undefined;
-  if (!found) throw new DippError("unit", `is of an unknown kind, number ${number ?? "missing"}`, "use a newer version of the page");
-  if (parameters.length) throw new DippError("unit", `must have no parameters if it is a ${found.kind}, got ${parameters.length} bytes`);
-  return found;
+  const unit = number === 0 ? PIXEL : number === 2 ? PICTURE : undefined;
+  if (!unit) throw new DippError("unit", `is of an unknown kind, number ${number ?? "missing"}`, "use a newer version of the page");
+  if (parameters.length) throw new DippError("unit", `must have no parameters if it is a ${unit.kind}, got ${parameters.length} bytes`);
+  return unit;
 }
 
 /** Return the size with the fewest units, whose certificate is the worst; undefined without sizes. */

@@ -58,15 +58,15 @@ export class ByteReader {
     const bits = new BitReader(this.take(Math.ceil((count * width) / 8)));
     const differences = Array.from({ length: count }, () => bits.takeWide(width));
     let [least, most] = [differences[0]!, 0n];
-    for (const one of differences) {
-      if (one < least) least = one;
-      if (one > most) most = one;
+    for (const difference of differences) {
+      if (difference < least) least = difference;
+      if (difference > most) most = difference;
     }
     if (!bits.restIsZero() || least !== 0n || bitLength(most) !== width) {
       throw damaged(`the column ${name} is packed in another way than dipp does`);
     }
     within(name, base + most, low, high);
-    return differences.map((one) => base + one);
+    return differences.map((difference) => base + difference);
   }
 
   double(): number {

@@ -172,7 +172,7 @@ function readRuns(reader: ByteReader): Run[] {
   const images = reader.column("images", count, 1, 8 * reader.left);
   const heights = reader.column("height", count, 1, MAX_PIXELS);
   const widths = reader.column("width", count, 1, MAX_PIXELS);
-  const runs = images.map((one, i) => ({ images: one, height: heights[i]!, width: widths[i]! }));
+  const runs = images.map((count, i) => ({ images: count, height: heights[i]!, width: widths[i]! }));
   if (runs.some((run, i) => i && run.height === runs[i - 1]!.height && run.width === runs[i - 1]!.width)) {
     throw damaged("runs of one size are listed apart");
   }
@@ -230,10 +230,10 @@ function readSteps(reader: ByteReader, code: Code): Step[] {
   const kind = reader.varint("kind of steps", 0, MAX_NUMBER);
   if (kind > ASKED) throw newer(`kind ${kind} of steps`);
   const count = reader.varint("steps", 1, MAX_STEPS);
-  const own = [readTimed, readSensed, readAsked][kind]!(reader, count);
+  const steps = [readTimed, readSensed, readAsked][kind]!(reader, count);
   const sizes = code.number === 0 ? reader.column("chunk_size", count, 1, 2 ** 32 - 1) : [];
   const bits = code.number === PAIRS.number ? [] : reader.column("index_bits", count, 1, 255);
-  return own.map((step, i) => ({ ...step, chunkSize: sizes[i] ?? 1, indexBits: bits[i] ?? 1 }));
+  return steps.map((step, i) => ({ ...step, chunkSize: sizes[i] ?? 1, indexBits: bits[i] ?? 1 }));
 }
 
 type Own<T> = Omit<T, "chunkSize" | "indexBits">;
@@ -279,16 +279,16 @@ function readAsked(reader: ByteReader, count: number): Own<Question>[] {
 function readFloats(reader: ByteReader, name: string, count: number): number[] {
   const zeros = reader.byte(name, 0, 30);
   const bits = reader.column(name, count, 1, MAX_FLOAT_BITS >>> zeros);
-  if (!bits.some((one) => one & 1)) throw damaged(`${name} has too many bits`);
-  return Array.from(new Float32Array(Uint32Array.from(bits, (one) => one << zeros).buffer));
+  if (!bits.some((pattern) => pattern & 1)) throw damaged(`${name} has too many bits`);
+  return Array.from(new Float32Array(Uint32Array.from(bits, (pattern) => pattern << zeros).buffer));
 }
 
 /** Return the bytes that `readFloats` reads. */
 function floatColumn(values: readonly number[]): Uint8Array {
   const bits = Array.from(new Uint32Array(Float32Array.from(values).buffer));
-  const every = bits.reduce((sum, one) => sum | one, 0);
+  const every = bits.reduce((sum, pattern) => sum | pattern, 0);
   const zeros = 31 - Math.clz32(every & -every);
-  return joined([Uint8Array.of(zeros), column(bits.map((one) => one >>> zeros))]);
+  return joined([Uint8Array.of(zeros), column(bits.map((pattern) => pattern >>> zeros))]);
 }
 
 /** Return the bytes that `readSteps` reads, for plans that the page makes. */

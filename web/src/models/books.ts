@@ -62,9 +62,9 @@ export class Books {
 
   /** Return a book; throw if the model has no such book. */
   book(family: string, bits: number): Book {
-    const found = this.books.get(`${family}/${bits}`);
-    if (!found) throw new DippError("words", `of this page have no book of ${2 ** bits} for ${family}`, "use `dipp decode --model`");
-    return found;
+    const book = this.books.get(`${family}/${bits}`);
+    if (!book) throw new DippError("words", `of this page have no book of ${2 ** bits} for ${family}`, "use `dipp decode --model`");
+    return book;
   }
 }
 

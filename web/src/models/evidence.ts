@@ -62,8 +62,8 @@ export function levelOf(evidence: Evidence): number {
   const { precision } = merged(evidence);
   if (typeof precision === "number") return precision;
   let [told, left] = [0, 0];
-  for (const one of precision) {
-    const power = Math.min(one, LARGEST) * DEVIATION ** 2;
+  for (const pixel of precision) {
+    const power = Math.min(pixel, LARGEST) * DEVIATION ** 2;
     told += power / (1 + power);
     left += 1 / (1 + power);
   }
@@ -92,8 +92,8 @@ export function stacked(evidence: Evidence, planes: readonly Plane[], channels: 
     compared: () => compared ?? new Float32Array(state.length),
     answer: () => answers ?? new Float32Array(state.length),
   };
-  const found = planes.map((plane) => parts[plane]());
-  const whole = new Float32Array(found.reduce((sum, part) => sum + part.length, 0));
-  found.reduce((at, part) => (whole.set(part, at), at + part.length), 0);
+  const inputs = planes.map((plane) => parts[plane]());
+  const whole = new Float32Array(inputs.reduce((sum, part) => sum + part.length, 0));
+  inputs.reduce((at, part) => (whole.set(part, at), at + part.length), 0);
   return whole;
 }

@@ -74,9 +74,9 @@ export class OnnxDenoiser implements Denoiser {
 
   /** Predict x̂0. Calls wait for each other, because the runtime takes only one at a time. */
   predict(evidence: Evidence, size: Size): Promise<Float32Array> {
-    const found = this.busy.then(() => this.run(evidence, size));
-    this.busy = found.catch(() => undefined);
-    return found;
+    const prediction = this.busy.then(() => this.run(evidence, size));
+    this.busy = prediction.catch(() => undefined);
+    return prediction;
   }
 
   private async run(evidence: Evidence, { height, width }: Size): Promise<Float32Array> {
@@ -84,11 +84,11 @@ export class OnnxDenoiser implements Denoiser {
     const y = new this.runtime.Tensor("float32", told, [1, told.length / (height * width), height, width]);
     const level = new this.runtime.Tensor("float32", Float32Array.of(Math.min(levelOf(evidence), LARGEST_SNR)), [1]);
     const { x0 } = await this.session.run({ y, snr: level });
-    const found = await x0?.getData();
-    if (!(found instanceof Float32Array) || found.length !== evidence.state.length) {
+    const prediction = await x0?.getData();
+    if (!(prediction instanceof Float32Array) || prediction.length !== evidence.state.length) {
       throw new DippError("the network", "did not answer", "load the page again");
     }
-    return restored(found.map((value) => Math.min(Math.max(value, -1), 1)), evidence);
+    return restored(prediction.map((value) => Math.min(Math.max(value, -1), 1)), evidence);
   }
 }
 

@@ -17,7 +17,7 @@ export class Boxes {
   private size: Size | undefined;
   /** The number of pixels by which boxes grow, shown around each. */
   private growth = 0;
-  private own: Box[] = [];
+  private drawn: Box[] = [];
 
   /** `changed` is called after each change of the boxes. */
   constructor(private readonly changed: () => void) {
@@ -26,19 +26,19 @@ export class Boxes {
       if (event.target !== this.layer || !this.size) return;
       this.layer.setPointerCapture(event.pointerId);
       start = this.at(event);
-      this.own.push(between(start, start));
+      this.drawn.push(between(start, start));
       event.preventDefault();
     });
     this.layer.addEventListener("pointermove", (event) => {
       if (!start || !this.layer.hasPointerCapture(event.pointerId)) return;
-      this.own[this.own.length - 1] = between(start, this.at(event));
+      this.drawn[this.drawn.length - 1] = between(start, this.at(event));
       this.draw();
     });
     const end = (): void => {
       if (!start) return;
       start = undefined;
-      const { width, height } = this.own.at(-1)!;
-      if (Math.min(width, height) < 2) this.own.pop(); // a click
+      const { width, height } = this.drawn.at(-1)!;
+      if (Math.min(width, height) < 2) this.drawn.pop(); // a click
       this.draw();
       this.changed();
     };
@@ -48,12 +48,12 @@ export class Boxes {
 
   /** The boxes that are hidden: grown, and cut at the edges of the picture. */
   get hidden(): Box[] {
-    return this.own.flatMap((box) => (this.size && grown(box, this.growth, this.size)) || []);
+    return this.drawn.flatMap((box) => (this.size && grown(box, this.growth, this.size)) || []);
   }
 
   /** Draw boxes over a picture; boxes of a picture of another size are removed. */
   show(size: Size, growth: number): void {
-    if (size.width !== this.size?.width || size.height !== this.size.height) this.own = [];
+    if (size.width !== this.size?.width || size.height !== this.size.height) this.drawn = [];
     [this.size, this.growth] = [size, growth];
     this.layer.hidden = false;
     this.draw();
@@ -64,7 +64,7 @@ export class Boxes {
   }
 
   clear(): void {
-    this.own = [];
+    this.drawn = [];
     this.size = undefined;
     this.hide();
   }
@@ -73,7 +73,7 @@ export class Boxes {
   add(): void {
     const { width, height } = this.size!;
     const [wide, high] = [Math.max(2, Math.round(width * SHARE)), Math.max(2, Math.round(height * SHARE))];
-    this.own.push({ left: Math.floor((width - wide) / 2), top: Math.floor((height - high) / 2), width: wide, height: high });
+    this.drawn.push({ left: Math.floor((width - wide) / 2), top: Math.floor((height - high) / 2), width: wide, height: high });
     this.draw();
     this.changed();
     (this.layer.lastElementChild as HTMLElement).focus();
@@ -88,9 +88,9 @@ export class Boxes {
   }
 
   private draw(): void {
-    while (this.layer.children.length > this.own.length) this.layer.lastElementChild!.remove();
-    while (this.layer.children.length < this.own.length) this.layer.append(this.made());
-    this.own.forEach((box, i) => this.place(this.layer.children[i] as HTMLElement, box, i));
+    while (this.layer.children.length > this.drawn.length) this.layer.lastElementChild!.remove();
+    while (this.layer.children.length < this.drawn.length) this.layer.append(this.made());
+    this.drawn.forEach((box, i) => this.place(this.layer.children[i] as HTMLElement, box, i));
   }
 
   private place(shown: HTMLElement, box: Box, number: number): void {
@@ -115,7 +115,7 @@ export class Boxes {
     const shown = made("div", [made("div", "", { class: "around", "aria-hidden": "true" }), corner, remove], { class: "box", tabindex: "0", role: "group" });
     const number = (): number => Array.from(this.layer.children).indexOf(shown);
     const change = (box: Box): void => {
-      this.own[number()] = whole(box, this.size!);
+      this.drawn[number()] = whole(box, this.size!);
       this.draw();
       this.changed();
     };
@@ -127,7 +127,7 @@ export class Boxes {
       if (!arrow) return;
       event.preventDefault();
       const step = Math.max(1, Math.round(this.size!.width / 100));
-      change(moved(this.own[number()]!, arrow[0] * step, arrow[1] * step, event.shiftKey));
+      change(moved(this.drawn[number()]!, arrow[0] * step, arrow[1] * step, event.shiftKey));
     };
     for (const [handle, sized] of [[shown, false], [corner, true]] as const) {
       let last: readonly [number, number] | undefined;
@@ -143,7 +143,7 @@ export class Boxes {
         const [across, down] = [Math.round(place[0] - last[0]), Math.round(place[1] - last[1])];
         if (!across && !down) return;
         last = [last[0] + across, last[1] + down];
-        change(moved(this.own[number()]!, across, down, sized));
+        change(moved(this.drawn[number()]!, across, down, sized));
       });
       handle.addEventListener("pointerup", () => (last = undefined));
     }
@@ -151,7 +151,7 @@ export class Boxes {
   }
 
   private remove(number: number): void {
-    this.own.splice(number, 1);
+    this.drawn.splice(number, 1);
     this.layer.children[number]!.remove();
     this.draw();
     this.changed();

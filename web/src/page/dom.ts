@@ -2,18 +2,18 @@
 
 /** Return the element with an id. */
 export function element<T extends Element = HTMLElement>(id: string): T {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`the page has no element ${id}`);
-  return found as unknown as T;
+  const node = document.getElementById(id);
+  if (!node) throw new Error(`the page has no element ${id}`);
+  return node as unknown as T;
 }
 
 /** Return a new element with text or children, and attributes. */
 export function made(tag: string, content: string | readonly Node[], attributes: Record<string, string> = {}): HTMLElement {
-  const found = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
-  if (typeof content === "string") found.textContent = content;
-  else found.append(...content);
-  return found;
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (typeof content === "string") node.textContent = content;
+  else node.append(...content);
+  return node;
 }
 
 /** Return a row of a table, whose first cell is its heading. */

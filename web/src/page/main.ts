@@ -128,14 +128,14 @@ function tooLarge({ width, height }: Picture): boolean {
 // Pictures and files.
 
 async function open(file: Blob, title: string): Promise<void> {
-  const own = ++latest;
+  const number = ++latest;
   requireIdle();
   const bytes = new Uint8Array(await file.arrayBuffer());
   const isArchive = bytes[0] === 0x44 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x50;
   if (!bytes.length) throw new DippError(`“${title}”`, "is empty", "choose another file");
   if (!isArchive && /\.dipp$/i.test(title)) throw new DippError(`“${title}”`, "is not a dipp archive");
   const bitmap = isArchive ? undefined : await bitmapOf(file);
-  if (own !== latest) return bitmap?.close();
+  if (number !== latest) return bitmap?.close();
   requireIdle(); // check again: a task may have begun while the file was read
   const stem = title.replace(/\.[^.]*$/, "") || "picture";
   if (!bitmap) openArchive(bytes, stem);
@@ -155,15 +155,15 @@ function requireIdle(): void {
 }
 
 /** Say that a picture is too large to encode here, and offer to scale it down. */
-function offerSmaller(own: Picture, stem: string): void {
-  const [width, height] = smaller(own.width, own.height);
+function offerSmaller(large: Picture, stem: string): void {
+  const [width, height] = smaller(large.width, large.height);
   element("large-words").textContent =
-    `A browser can encode up to ${grouped(MOST_PIXELS)} pixels; this picture has ${grouped(own.width * own.height)}. ` +
+    `A browser can encode up to ${grouped(MOST_PIXELS)} pixels; this picture has ${grouped(large.width * large.height)}. ` +
     "You can still hide boxes in it, and `dipp encode` takes up to 64 megapixels. If you scale it down, each new pixel is a " +
     "mixture of several of yours, and the certificate is about the new pixels.";
   const button = element("scale");
   button.textContent = `Scale it down to ${width}×${height}`;
-  button.onclick = () => attempt(async () => take(pixelsOf(await createImageBitmap(shown(own)), width, height), stem));
+  button.onclick = () => attempt(async () => take(pixelsOf(await createImageBitmap(shown(large)), width, height), stem));
 }
 
 /** Forget the last picture or file and all that was made of it. */
@@ -204,31 +204,31 @@ function invite(): void {
 }
 
 /** Take a picture, with the bytes of its file; a scaled picture has none. */
-function take(own: Picture, stem: string, file?: Uint8Array): void {
+function take(taken: Picture, stem: string, file?: Uint8Array): void {
   forget();
   redaction.open(file ?? new Uint8Array(), !file);
-  [picture, name] = [own, stem];
-  if (tooLarge(own)) offerSmaller(own, stem);
-  element("picked").textContent = `${name}: ${own.width}×${own.height} pixels.`;
+  [picture, name] = [taken, stem];
+  if (tooLarge(taken)) offerSmaller(taken, stem);
+  element("picked").textContent = `${name}: ${taken.width}×${taken.height} pixels.`;
   clearResult();
   showChoice();
   busyWith(false);
 }
 
 function openArchive(bytes: Uint8Array, stem: string): void {
-  const found = Archive.fromBytes(bytes);
-  if (!found.length) throw new DippError(FILE, "holds no images");
+  const opened = Archive.fromBytes(bytes);
+  if (!opened.length) throw new DippError(FILE, "holds no images");
   forget();
-  [archive, name] = [found, stem];
+  [archive, name] = [opened, stem];
   element("see-title").textContent = "3. What the file shows";
-  element("picked").textContent = `${name}.dipp: ${found.length === 1 ? "one image" : `${grouped(found.length)} images`}.`;
-  element("image-choice").hidden = found.length === 1;
+  element("picked").textContent = `${name}.dipp: ${opened.length === 1 ? "one image" : `${grouped(opened.length)} images`}.`;
+  element("image-choice").hidden = opened.length === 1;
   image.value = "1";
-  image.max = String(found.length);
+  image.max = String(opened.length);
   element("choice").hidden = true;
   element("file-says").hidden = false;
-  element("file-words").textContent = headlineWords(found);
-  showResult(found);
+  element("file-words").textContent = headlineWords(opened);
+  showResult(opened);
   element("download-png").hidden = true;
   element("again").hidden = true;
   element("expected-quality").textContent = "";
@@ -236,10 +236,10 @@ function openArchive(bytes: Uint8Array, stem: string): void {
 }
 
 /** Show the certificate of a file. */
-function showResult(made: Archive): void {
-  element("headline").textContent = headlineWords(made);
-  element("bytes").textContent = `${grouped(made.bytes.length)} bytes`;
-  showCertificate(made, table);
+function showResult(file: Archive): void {
+  element("headline").textContent = headlineWords(file);
+  element("bytes").textContent = `${grouped(file.bytes.length)} bytes`;
+  showCertificate(file, table);
   element("result").hidden = element("certificate").hidden = false;
 }
 
@@ -339,21 +339,21 @@ async function onDone(reply: Reply & { type: "done" }): Promise<void> {
 }
 
 /** Add answers about boxes to the cost of a picture, and return the ε of a box; 0 without answers. */
-function countAnswers(own: Picture, answers: Uint8Array | undefined): number {
+function countAnswers(source: Picture, answers: Uint8Array | undefined): number {
   const notice = element("redacted-again");
   notice.hidden = true;
   if (!answers) return 0;
   const { certificate } = Archive.fromBytes(answers); // read again, as any reader would
-  const { files, epsilon } = spent.add(own, certificate, [own.width, own.height]);
+  const { files, epsilon } = spent.add(source, certificate, [source.width, source.height]);
   notice.hidden = files < 2;
   notice.textContent = `You have made ${files} files of this picture that tell about it, up to ε = ${upper(epsilon)} together. Give away one of them.`;
   return certificate.epsilon;
 }
 
 /** Show the ε of all files of a picture together, if there are several, for the object that the newest file hides. */
-function showTotal(own: Picture, { certificate, parameters }: Archive): void {
-  const whole = certificate.unit.kind === "picture" ? ([own.width, own.height] as const) : ([1, 1] as const);
-  const total = spent.add(own, certificate, parameters.hidden ?? whole);
+function showTotal(source: Picture, { certificate, parameters }: Archive): void {
+  const whole = certificate.unit.kind === "picture" ? ([source.width, source.height] as const) : ([1, 1] as const);
+  const total = spent.add(source, certificate, parameters.hidden ?? whole);
   const again = element("again");
   again.hidden = total.files < 2;
   again.textContent =
@@ -433,8 +433,8 @@ function look(): void {
 
 function showStrip(): void {
   if (views.redacted) return strip.clear(); // both pictures are beside the line already
-  const names = (Object.keys(VIEWS) as ViewName[]).filter((one) => views[one]);
-  strip.show(new Map(names.map((one) => [one, views[one]!])), current);
+  const names = (Object.keys(VIEWS) as ViewName[]).filter((view) => views[view]);
+  strip.show(new Map(names.map((view) => [view, views[view]!])), current);
 }
 
 function ask(pixel: number): void {

@@ -59,7 +59,7 @@ export class Redaction {
 
   choose(mode: Mode): void {
     this.mode = mode;
-    for (const [id, own] of [["by-size", "size"], ["by-box", "boxes"]] as const) element(id).setAttribute("aria-pressed", String(own === mode));
+    for (const [id, choice] of [["by-size", "size"], ["by-box", "boxes"]] as const) element(id).setAttribute("aria-pressed", String(choice === mode));
     element("size-choice").hidden = mode !== "size";
     element("box-choice").hidden = mode !== "boxes";
     this.changed();

@@ -51,8 +51,8 @@ async function denoised(values: Float32Array, cuts: Cuts, scale: number, size: S
     return value - scale * Math.sign(uniform) * Math.log1p(-2 * Math.abs(uniform));
   });
   const grid = { height: cuts.rows.length - 1, width: cuts.columns.length - 1 };
-  const found = await denoiser.predict({ state: noisy, precision: 1 / (2 * scale ** 2) }, grid);
-  return interpolated(found, CHANNELS, cuts, pixelCuts(size));
+  const prediction = await denoiser.predict({ state: noisy, precision: 1 / (2 * scale ** 2) }, grid);
+  return interpolated(prediction, CHANNELS, cuts, pixelCuts(size));
 }
 
 /** Return the mean signal of each block, (C, rows, columns). */

@@ -13,7 +13,7 @@ import type { Certificate } from "../privacy/certificate";
 const UP = 1 + 2 ** -40;
 
 export class Spent {
-  private readonly made = new Map<string, Certificate[]>();
+  private readonly certificates = new Map<string, Certificate[]>();
 
   /**
    * Add a file of a picture. Return the number of its files, and their ε together for any object of a width and height. The
@@ -21,8 +21,8 @@ export class Spent {
    */
   add({ width, height, pixels }: Picture, certificate: Certificate, object: readonly [number, number]): { files: number; epsilon: number } {
     const key = `${width}×${height} ${hex(sha256(pixels))}`;
-    const all = [...(this.made.get(key) ?? []), certificate];
-    this.made.set(key, all);
+    const all = [...(this.certificates.get(key) ?? []), certificate];
+    this.certificates.set(key, all);
     const units = (certificate: Certificate): number => certificate.unit.met(...object, { width, height });
     return { files: all.length, epsilon: fsum(all.map((certificate) => certificate.forUnits(units(certificate)).epsilon)) * UP };
   }

@@ -33,8 +33,8 @@ export class Strip {
     [canvas.width, canvas.height] = [view.width, view.height];
     canvas.getContext("2d")!.putImageData(shown(view), 0, 0);
     canvas.setAttribute("aria-hidden", "true");
-    const found = made("button", [canvas, made("span", view.name)], { type: "button", "data-name": name });
-    found.onclick = () => this.chosen(name);
-    return found;
+    const button = made("button", [canvas, made("span", view.name)], { type: "button", "data-name": name });
+    button.onclick = () => this.chosen(name);
+    return button;
   }
 }

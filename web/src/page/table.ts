@@ -111,10 +111,10 @@ export function epsilonsOf(table: Table, side: Side): readonly number[] {
 
 /** Return the entry for a size and an ε; for single pixels also for a rate and the number of pixels of the picture. */
 export function entryOf(table: Table, side: Side, epsilon: number, rate: number, pixels: number): TableEntry {
-  const own = table.plans.filter((entry) => entry.epsilon === epsilon && entry.rate === rate);
+  const plans = table.plans.filter((entry) => entry.epsilon === epsilon && entry.rate === rate);
   const found =
     side === 1
-      ? (own.find((entry) => pixels <= entry.pixels) ?? own.at(-1))
+      ? (plans.find((entry) => pixels <= entry.pixels) ?? plans.at(-1))
       : table.hiding.find((entry) => entry.side === side && entry.epsilon === epsilon);
   return found!;
 }

@@ -46,14 +46,14 @@ async function progress(done: number, calls: number): Promise<void> {
 async function load(place: URL, wanted: Engine | undefined): Promise<OnnxDenoiser> {
   const books = await loadWords(place);
   const engine = wanted ?? (await bestEngine());
-  const made = async (which: Engine): Promise<OnnxDenoiser> => {
+  const loaded = async (which: Engine): Promise<OnnxDenoiser> => {
     const network = await fetched(new URL(`network-${which}.onnx`, place));
     await requireVersion(network, table.networks[which]);
     return OnnxDenoiser.load(place, network, { identity: table.model, channels: table.channels, planes: table.planes }, books, which);
   };
-  const found = await (engine === "wasm" ? made("wasm") : made("webgpu").catch(() => made("wasm")));
-  reply({ type: "ready", engine: found.engine, threads: found.threads });
-  return found;
+  const network = await (engine === "wasm" ? loaded("wasm") : loaded("webgpu").catch(() => loaded("wasm")));
+  reply({ type: "ready", engine: network.engine, threads: network.threads });
+  return network;
 }
 
 /** Load the words of the model; undefined if it has none. */
@@ -131,8 +131,8 @@ async function extras(archive: Archive, size: Size & { grey: boolean }, { end }:
   const calls = Math.min(Math.max(Math.floor(CALLED_PIXELS / (from.grid.height * from.grid.width)), LEAST_CALLS), MOST_CALLS);
   for (const [number, name] of (["sample 1", "sample 2", "sample 3"] as const).entries()) {
     await show(name, async () => {
-      const found = await sampled(network, from, { seed: archive.parameters.seed, number, calls });
-      return interpolated(found, table.channels, from.cuts, pixelCuts(size));
+      const sample = await sampled(network, from, { seed: archive.parameters.seed, number, calls });
+      return interpolated(sample, table.channels, from.cuts, pixelCuts(size));
     });
   }
 }

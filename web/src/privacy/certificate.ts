@@ -53,7 +53,7 @@ export class Certificate {
 
   /** The number of draws of each law that the units pay for; undefined if a law is unknown. */
   private get draws(): Draws[] | undefined {
-    const found = new Map<string, Draws>();
+    const laws = new Map<string, Draws>();
     for (const { terms, touched } of this.ledger.selections) {
       if (!("heavy" in terms)) return undefined;
       const [gains, drops] = [terms.heavy, terms.light].map((weight) =>
@@ -61,9 +61,9 @@ export class Certificate {
       ) as [number, number];
       const { epsilon } = priceOf(terms);
       const key = `${epsilon} ${gains} ${drops}`;
-      found.set(key, { epsilon, gains, drops, count: (found.get(key)?.count ?? 0) + touched * this.units });
+      laws.set(key, { epsilon, gains, drops, count: (laws.get(key)?.count ?? 0) + touched * this.units });
     }
-    return [...found.values()];
+    return [...laws.values()];
   }
 }
 

@@ -106,10 +106,10 @@ export class Recorder {
     for (let chunk = 0; chunk + 1 < offsets.length; chunk += 1) {
       let before = -1;
       for (let at = offsets[chunk]!; at < offsets[chunk + 1]!; at += 1) {
-        const own = unitOfCoordinate(unit, order[at]!, grid);
-        if (before >= 0 && (own === before) !== asked) kept = false;
-        if (!asked || own !== before) parts.set(own, (parts.get(own) ?? 0) + 1);
-        before = own;
+        const part = unitOfCoordinate(unit, order[at]!, grid);
+        if (before >= 0 && (part === before) !== asked) kept = false;
+        if (!asked || part !== before) parts.set(part, (parts.get(part) ?? 0) + 1);
+        before = part;
       }
     }
     let touched = plan.touches(step, channels);
@@ -123,18 +123,18 @@ export class Recorder {
       apart: kept && (touched === 1 || plan.separate),
     };
     this.selections.push(selection);
-    const { epsilon } = plan.code.price(terms, 1, true, LEVELS); // each part on its own
+    const { epsilon } = plan.code.price(terms, 1, true, LEVELS); // each part alone
     for (const [number, count] of parts) this.spent.set(number, (this.spent.get(number) ?? 0) + count * epsilon);
   }
 
   /** Return the recorded ledger; throw if a unit was touched by dearer steps than the mask design allows. */
   ledger(plan: Plan, channels: number): Ledger {
-    const found = new Ledger(channels, plan.mask, plan.code, this.selections, plan.unit);
+    const recorded = new Ledger(channels, plan.mask, plan.code, this.selections, plan.unit);
     let most = 0;
     for (const epsilon of this.spent.values()) most = Math.max(most, epsilon);
-    if (most > found.worst().epsilon * (1 + 1e-12)) {
+    if (most > recorded.worst().epsilon * (1 + 1e-12)) {
       throw new DippError("ledger", "is wrong: a unit was touched more often than the mask design says", "nothing was written; report this");
     }
-    return found;
+    return recorded;
   }
 }

@@ -22,10 +22,10 @@ export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
   if (draws.reduce((product, { count }) => product * (2 * count + 1), 1) > MAX_SUMS) return Infinity;
   if (draws.some(({ count }) => count > MAX_DRAWS)) return Infinity;
   let sums: [number, number][] = [[0, 1]];
-  for (const one of draws) {
-    const masses = powers(one);
+  for (const law of draws) {
+    const masses = powers(law);
     sums = sums.flatMap(([loss, mass]) =>
-      Array.from(masses, (share, i): [number, number] => [loss + (i - one.count) * one.epsilon, mass * share]),
+      Array.from(masses, (share, i): [number, number] => [loss + (i - law.count) * law.epsilon, mass * share]),
     );
   }
   const largest = sums.reduce((most, [loss]) => Math.max(most, loss), 0);
@@ -46,16 +46,16 @@ export function epsilonOfDraws(draws: readonly Draws[], delta: number): number {
 /** Return the probabilities that `count` losses add up to −count·ε, …, count·ε. */
 function powers({ gains, drops, count }: Draws): Float64Array {
   let power = Float64Array.of(drops, 1 - drops - gains, gains);
-  let found = Float64Array.of(1);
+  let masses = Float64Array.of(1);
   for (let left = count; left; left >>= 1) {
-    if (left & 1) found = convolved(found, power);
+    if (left & 1) masses = convolved(masses, power);
     if (left > 1) power = convolved(power, power);
   }
-  return found;
+  return masses;
 }
 
 function convolved(a: Float64Array, b: Float64Array): Float64Array<ArrayBuffer> {
-  const found = new Float64Array(a.length + b.length - 1);
-  a.forEach((x, i) => b.forEach((y, j) => (found[i + j]! += x * y)));
-  return found;
+  const sums = new Float64Array(a.length + b.length - 1);
+  a.forEach((x, i) => b.forEach((y, j) => (sums[i + j]! += x * y)));
+  return sums;
 }

@@ -11,7 +11,7 @@ const JOIN = 32;
 export interface Crop {
   readonly box: Box;
   /** A mask of the whole picture, with 1 for each pixel that this crop paints. */
-  readonly own: Uint8Array;
+  readonly inCrop: Uint8Array;
 }
 
 /** Return the crops of a mask, in the order in which Python paints them. */
@@ -20,11 +20,11 @@ export function crops(mask: Uint8Array, { width, height }: Size): Crop[] {
   const groups = labels(mask, { width, height }, wide);
   const count = Math.max(...groups);
   return Array.from({ length: count }, (_, group) => {
-    const own = mask.map((covered, i) => {
+    const inCrop = mask.map((covered, i) => {
       const square = Math.floor(Math.floor(i / width) / JOIN) * wide + Math.floor((i % width) / JOIN);
       return covered && groups[square] === group + 1 ? 1 : 0;
     });
-    return { own, box: around(own, { width, height }) };
+    return { inCrop, box: around(inCrop, { width, height }) };
   });
 }
 
@@ -35,30 +35,30 @@ function labels(mask: Uint8Array, { width, height }: Size, wide: number): number
   mask.forEach((covered, i) => {
     if (covered) marked[Math.floor(Math.floor(i / width) / JOIN) * wide + Math.floor((i % width) / JOIN)] = 1;
   });
-  const found = Array.from(marked, () => 0);
+  const groups = Array.from(marked, () => 0);
   let group = 0;
   for (let first = 0; first < marked.length; first += 1) {
-    if (!marked[first] || found[first]) continue;
+    if (!marked[first] || groups[first]) continue;
     group += 1;
     for (const waiting = [first]; waiting.length; ) {
       const square = waiting.pop()!;
-      if (found[square]) continue;
-      found[square] = group;
+      if (groups[square]) continue;
+      groups[square] = group;
       const [row, column] = [Math.floor(square / wide), square % wide];
       for (let y = Math.max(0, row - 1); y <= Math.min(high - 1, row + 1); y += 1) {
         for (let x = Math.max(0, column - 1); x <= Math.min(wide - 1, column + 1); x += 1) {
-          if (marked[y * wide + x] && !found[y * wide + x]) waiting.push(y * wide + x);
+          if (marked[y * wide + x] && !groups[y * wide + x]) waiting.push(y * wide + x);
         }
       }
     }
   }
-  return found;
+  return groups;
 }
 
 /** Return the rectangle around pixels, with their context. */
-function around(own: Uint8Array, { width, height }: Size): Box {
+function around(inCrop: Uint8Array, { width, height }: Size): Box {
   let [top, bottom, left, right] = [Infinity, 0, Infinity, 0];
-  own.forEach((covered, i) => {
+  inCrop.forEach((covered, i) => {
     if (!covered) return;
     const [row, column] = [Math.floor(i / width), i % width];
     [top, bottom, left, right] = [Math.min(top, row), Math.max(bottom, row + 1), Math.min(left, column), Math.max(right, column + 1)];

@@ -23,13 +23,13 @@ export function png({ height, width }: Size, pixels: Uint8Array): Uint8Array {
 }
 
 function chunk(name: string, body: Uint8Array): Uint8Array {
-  const made = new Uint8Array(body.length + 12);
-  const view = new DataView(made.buffer);
+  const bytes = new Uint8Array(body.length + 12);
+  const view = new DataView(bytes.buffer);
   view.setUint32(0, body.length);
-  made.set(new TextEncoder().encode(name), 4);
-  made.set(body, 8);
-  view.setUint32(body.length + 8, crc32(made.subarray(4, body.length + 8)));
-  return made;
+  bytes.set(new TextEncoder().encode(name), 4);
+  bytes.set(body, 8);
+  view.setUint32(body.length + 8, crc32(bytes.subarray(4, body.length + 8)));
+  return bytes;
 }
 
 /** Return the filtered lines, each after the number of the filter that leaves the smallest sum of magnitudes. */

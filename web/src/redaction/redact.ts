@@ -43,11 +43,11 @@ export async function redact(
   const channels = isGrey(known) ? 1 : COLOURS; // a file must not be in colour because of what is hidden
   const made = channels === 1 ? known.filter((_, i) => i % COLOURS === 0) : known;
   const all = crops(mask, picture);
-  for (const [done, { box, own }] of all.entries()) {
+  for (const [done, { box, inCrop }] of all.entries()) {
     await progress(done, all.length);
     const part = knownOf(made, mask, picture, box);
     const signal = await painted(part, denoiser);
-    own.forEach((covered, i) => {
+    inCrop.forEach((covered, i) => {
       if (!covered) return;
       const at = (Math.floor(i / picture.width) - box.top) * box.width + (i % picture.width) - box.left;
       for (let channel = 0; channel < channels; channel += 1) {
