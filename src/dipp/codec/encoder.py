@@ -43,7 +43,7 @@ CHECKED_SHIFTS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """The encoder's `chain.Choose`, which draws indices by the private pixels. No other code reads them."""
+    """The part of an encoder that reads the private pixels, and draws indices by them. No other code reads pixels."""
 
     plan: Plan
     """The plan."""

@@ -29,7 +29,7 @@ from dipp.core.steps import Question
 from dipp.errors import DippError
 
 NEARER = 2.0**-40
-"""Share by which the laws that audits compare understate a loss."""
+"""Share by which audits reduce the difference between two probabilities, so that rounding never exceeds ε."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class Pairs(TiltedCode):
         return [Pair(threshold) for threshold in _limits(scored).tolist()]
 
     def log_weights(self, scored: ScoredCandidates) -> Floats:
-        """Return the shifts in nats, negated for − and as they are for +."""
+        """Return ln P of both values of each bit, up to a constant: minus the shift in nats for −, the shift for +."""
         return np.asarray(np.multiply.outer(scored.shifts(), [-1, 1]) * _nats(1, scored.fraction_bits), np.float64)
 
 

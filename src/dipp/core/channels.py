@@ -150,7 +150,7 @@ class Laplace(LocationChannel):
 
     @property
     def slope(self) -> float:
-        """√2."""
+        """The bound L of this law, √2."""
         return math.sqrt(2)
 
     def quantile(self, probability: Floats) -> Floats:

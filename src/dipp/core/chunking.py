@@ -112,7 +112,7 @@ class Deal(ABC):
         """Raise if the deal does not serve this kind of unit."""
 
     def require_separate(self, separate: bool) -> None:  # noqa: B027 - a shuffle may keep channels together
-        """Raise if `separate` is false, so that parts of a unit may share a chunk, and the deal keeps them apart."""
+        """Raise if `separate` is false, which lets parts of a unit share a chunk, but this deal never does that."""
 
     @abstractmethod
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:

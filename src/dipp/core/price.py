@@ -59,7 +59,7 @@ class Reach(NamedTuple):
     largest: int
     """The largest |m| of the coordinate's shift."""
     fraction_bits: int
-    """S: a unit is 2^−S bits."""
+    """S: scores are counted in multiples of 2^−S bits."""
 
 
 class Terms(ABC):
@@ -110,7 +110,7 @@ class Sensitivity(Terms):
     """D: the most units by which one coordinate can move any score. It is the range of the table in which pixels are
     looked up, or of the clip if that is smaller."""
     fraction_bits: int
-    """S: a unit is 2^−S bits."""
+    """S: scores are counted in multiples of 2^−S bits."""
     eta: float
     """η: the most nats that the rounding of the code's tables can add to ε."""
     clip: int | None = None
@@ -196,7 +196,7 @@ class StepRecord(NamedTuple):
     clip: int | None = None
     """M, to which shifts were clipped; None without a clip."""
     fraction_bits: int = 0
-    """S: a unit is 2^−S bits."""
+    """S: scores are counted in multiples of 2^−S bits."""
     draws: int | None = None
     """Number of private integers that were drawn; None if the code does not count them."""
 

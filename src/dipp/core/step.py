@@ -60,7 +60,7 @@ class CodedStep(ABC):
 
     @abstractmethod
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the public integers of the step.
+        """Return the arithmetic of the step: how its pixel values become integers.
 
         Args:
             channel: The channel of the plan.

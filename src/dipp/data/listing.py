@@ -67,8 +67,8 @@ class Entry(NamedTuple):
     """Why the picture cannot be used; empty if it can."""
 
 
-ListedPicture = tuple[Entry, Identity | None]
-"""A row, and what its picture is known by; None if it has a problem already."""
+IdentifiedEntry = tuple[Entry, Identity | None]
+"""A row of the listing, and the identity of its picture; None in its place if the picture has a problem."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
             raise DippError("src", f"has the same pictures in {name} and {other}, and would release them twice")
 
 
-def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[ListedPicture]:
+def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[IdentifiedEntry]:
     """Yield the files of (folder, label) pairs: of the folder alone if the label is None, otherwise also below it."""
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
@@ -244,7 +244,7 @@ def picture_folder(path: str, columns: Columns, scratch: Path) -> Files | None:
     return open_folder(Path(path).resolve(), scratch)
 
 
-def listing_of(listed: Iterable[ListedPicture], scratch: Path, labels: Labels | None, what: str) -> Files:
+def listing_of(listed: Iterable[IdentifiedEntry], scratch: Path, labels: Labels | None, what: str) -> Files:
     """Write the rows of a listing into a folder, and return the source.
 
     Args:

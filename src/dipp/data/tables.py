@@ -53,7 +53,7 @@ class Rows(Source):
     """A source that is a table, with a column of picture files: bytes, or structs {bytes, path}."""
 
     image: str
-    """Column of the pictures."""
+    """Name of the column of pictures."""
     label: str | None
     """Column of the labels; None if labels are not used."""
     labels: Labels | None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from dipp.data.listing import IMAGE_SUFFIXES, Entry, Files, ListedPicture, listing_of
+from dipp.data.listing import IMAGE_SUFFIXES, Entry, Files, IdentifiedEntry, listing_of
 from dipp.data.repeats import Identity, refuse_twice
 from dipp.data.sources import Columns, Labels, files_of
 from dipp.data.states import state_of
@@ -54,7 +54,7 @@ def tar_files(path: str, columns: Columns, scratch: Path) -> Files | None:
     return open_tars(paths, scratch)
 
 
-def _tar_entries(path: Path) -> Iterator[ListedPicture]:
+def _tar_entries(path: Path) -> Iterator[IdentifiedEntry]:
     """Yield the pictures of one tar.
 
     Members of a sample follow each other, and share their names up to the first dot.

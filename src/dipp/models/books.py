@@ -71,7 +71,7 @@ class Book:
     """The words of one family, for one number of bits."""
 
     words: Floats
-    """Array of shape words × dimensions."""
+    """The words, an array of words × dimensions."""
     counts: NDArray[np.int64]
     """Number of public blocks in each word's cluster."""
 

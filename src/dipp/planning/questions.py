@@ -64,7 +64,7 @@ class Recipe(NamedTuple):
     """SNR that the network is given after the question."""
 
     def told(self, epsilon: float) -> float:
-        """Return how far from chance (0) to certainty (1) a draw of this ε is one of the m best candidates."""
+        """Return how much a draw of this ε tells: 0 if it is random, 1 if it is always one of the m best candidates."""
         others = ((1 << self.bits) - self.best) / self.best
         return (1 - math.exp(-epsilon)) / (1 + others * math.exp(-epsilon))
 

@@ -35,12 +35,12 @@ SNRS = (1e-3, 1e3)
 BINS = 48
 BIN_RANGE = (1e-4, 2e3)
 MEMORY = 0.99
-"""Share of a running mean that each picture keeps."""
+"""Weight of the old value when a picture updates a running mean."""
 
 ODD = 0.15
 """Share of the Gaussian states that are smaller than their tile."""
 TOLD_LEVEL = 30.0
-"""Largest level by which the loss of evidence of other kinds is divided."""
+"""Upper limit of the SNR by which the loss of a picture with evidence of other kinds is weighted."""
 
 Predict = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(stacked planes, SNR of each picture, mask of what is inside) → x̂0."""
