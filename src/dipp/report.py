@@ -165,9 +165,9 @@ def size_facts(claim: Mapping[str, Any] | None, size: Size) -> dict[str, Any]:
     """
     if claim is None:
         raise NoCertificateError("size", "has no price, because this coding is not differentially private")
-    window = Certificate.from_json(json.dumps(claim)).for_window(*size)
-    at = {} if window.delta is None else {"epsilon_at_delta": window.epsilon_at_delta}
-    return {"width": size[0], "height": size[1], "epsilon": window.epsilon, "rho": window.rho, **at}
+    priced = Certificate.from_json(json.dumps(claim)).for_object(*size)
+    at = {} if priced.delta is None else {"epsilon_at_delta": priced.epsilon_at_delta}
+    return {"width": size[0], "height": size[1], "epsilon": priced.epsilon, "rho": priced.rho, **at}
 
 
 def size_text(facts: Mapping[str, Any]) -> str:
@@ -184,7 +184,7 @@ def _advice_lines(facts: dict[str, Any]) -> list[str]:
         first = advice.Headline.of(claim)
         lines.append(f"bound        {given['grade']}: {first.bound}")
         lines += [f"measured     {first.measured}"] if first.measured else []
-        listed = statements.prices((window["window"], window["epsilon"]) for window in claim["by_size"])
+        listed = statements.prices((price["window"], price["epsilon"]) for price in claim["by_size"])
         lines.append(f"by size      {listed}{units.from_dict(claim['unit']).beyond}")
         whole = facts["whole"]
         if whole is not None:

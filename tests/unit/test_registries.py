@@ -231,7 +231,7 @@ def test_a_unit_and_a_code_of_constant_price(tmp_path: Path) -> None:
     assert found.epsilon == pytest.approx(2 * math.log(3))
     assert found.rho == pytest.approx(2 * math.log(3) * 0.5)  # tanh(ln(3)/2) = 1/2
     # A window of 8 rows meets three bands at most, whose draws are separate: ρ adds up.
-    assert found.for_window(1, 8) == found.for_units(3)
+    assert found.for_object(1, 8) == found.for_units(3)
     assert found.for_units(3).rho == pytest.approx(3 * found.rho)
     one, other = np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8, 3), np.uint8)
     other[5, 5, 1] = 1

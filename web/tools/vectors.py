@@ -348,7 +348,7 @@ class Vectors:
                 "windows": [
                     [*size, double(found.epsilon), double(found.rho)]
                     for size in ((1, 1), (8, 8), (60, 80), (256, 256))
-                    for found in [made.certificate.for_window(*size)]
+                    for found in [made.certificate.for_object(*size)]
                 ],
                 "hidden": release.hidden,
                 "headline": [double(made.certificate.headline.epsilon), made.certificate.headline.what],

@@ -120,7 +120,7 @@ def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
 def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
     """Return the sums of a picture's releases: for a unit of each kind, for squares, and for the whole picture."""
     from dipp.odometer import prices
-    from dipp.privacy.certificate import WINDOWS
+    from dipp.privacy.certificate import OBJECT_SIDES
 
     releases = [prices.ReleasePrice(entry.unit, entry.epsilon, entry.rho) for entry in entries]
     units = list(dict.fromkeys(entry.unit for entry in entries))
@@ -130,7 +130,7 @@ def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
             {"unit": unit.to_dict(), "releases": len(priced), **prices.of_object(priced, prices.PIXEL)._asdict()}
             for unit, priced in by_unit.items()
         ],
-        "by_size": [{"window": side, **prices.of_object(releases, (side, side))._asdict()} for side in WINDOWS],
+        "by_size": [{"window": side, **prices.of_object(releases, (side, side))._asdict()} for side in OBJECT_SIDES],
         "whole": prices.of_picture(releases, geometry)._asdict(),
     }
 

@@ -227,9 +227,9 @@ class Regions(Unit):
                 raise DippError("regions", f"have a box outside the picture of {geometry.width}×{geometry.height}")
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:  # noqa: ARG002
-        """Return the largest number of regions that a window can overlap; pixels between regions are not protected.
+        """Return the largest number of regions that an object can overlap; pixels between regions are not protected.
 
-        Move a window left until its last column is the first column of a box, and up until its last row is the first
+        Move an object left until its last column is the first column of a box, and up until its last row is the first
         row of a box: it still overlaps the boxes that it overlapped before. So those positions are enough.
         """
         within(width, height, None)

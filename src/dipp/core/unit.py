@@ -4,8 +4,8 @@ Two pictures are *neighbours* if they have the same geometry and agree outside o
 a reader of the file can tell neighbours apart. The partition follows from the geometry and from public parameters
 alone, never from what is in a picture. The kinds of units are in `core.units`.
 
-**The price of a larger object.** If a w×h window meets at most k units, a change of everything in it is a chain of k
-neighbours. So its pure ε is at most k times that of a unit (`privacy.certificate`).
+**The price of a larger object.** If an object of w×h pixels meets at most k units, a change of everything in it is a
+chain of k neighbours. So its pure ε is at most k times that of a unit (`privacy.certificate`).
 """
 
 from __future__ import annotations
@@ -153,12 +153,12 @@ class Unit(ABC):
 
     @abstractmethod
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return the largest number of units that a rectangular window can overlap, over all its positions.
+        """Return the largest number of units that a rectangular object can overlap, wherever it lies.
 
         Args:
-            width: Width of the window in pixels, at least 1.
-            height: Height of the window in pixels, at least 1.
-            geometry: The geometry of the picture in which the window lies; by default a picture of any size.
+            width: Width of the object in pixels, at least 1.
+            height: Height of the object in pixels, at least 1.
+            geometry: The geometry of the picture in which the object lies; by default a picture of any size.
 
         """
 
@@ -265,17 +265,17 @@ class Unit(ABC):
 
 
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
-    """Return the largest width and height that a window can share with a picture, in pixels.
+    """Return the largest width and height that an object can share with a picture, in pixels.
 
     Args:
-        width: Width of the window in pixels.
-        height: Height of the window in pixels.
+        width: Width of the object in pixels.
+        height: Height of the object in pixels.
         geometry: Geometry of the picture; None for a picture of any size.
 
     Raises:
-        DippError: A side of the window is not a whole number from 1 to `MAX_LENGTH`.
+        DippError: A side of the object is not a whole number from 1 to `MAX_LENGTH`.
     """
     if not all(type(side) is int and 1 <= side <= MAX_LENGTH for side in (width, height)):
         problem = f"must have a width and a height that are whole numbers from 1 to {MAX_LENGTH}, got {width}×{height}"
-        raise DippError("window", problem)
+        raise DippError("object", problem)
     return (width, height) if geometry is None else (min(width, geometry.width), min(height, geometry.height))

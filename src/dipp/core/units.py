@@ -1,6 +1,6 @@
 """The kinds of units, which a certificate protects (`core.unit`).
 
-| kind | what may change | units that a w×h window meets |
+| kind | what may change | units that an object of w×h pixels meets |
 |---|---|---|
 | `pixel` | all channels of one pixel | w·h |
 | `cell` b | everything in one b×b square of a grid from the top left corner | (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1) |
@@ -88,7 +88,7 @@ class Pixel(Unit):
         return coordinates // geometry.channels
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return the number of pixels of the part of the window that can lie in the picture."""
+        """Return the number of pixels of the part of the object that can lie in the picture."""
         width, height = within(width, height, geometry)
         return width * height
 
@@ -254,7 +254,7 @@ class Picture(Unit):
         return np.zeros_like(coordinates)
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return 1: a window lies in one picture."""
+        """Return 1: an object lies in one picture."""
         within(width, height, geometry)
         return 1
 

@@ -171,7 +171,7 @@ class ReleaseDescription:
     @property
     def by_size(self) -> str:
         """The prices of objects by their size, up to the largest picture. Raise if the release has no certificate."""
-        listed = prices((window["window"], window["epsilon"]) for window in self._claim["by_size"])
+        listed = prices((price["window"], price["epsilon"]) for price in self._claim["by_size"])
         whole = self.facts["whole"]
         return listed if whole is None else f"{listed}; everything in the largest picture: {upper(whole['epsilon'])}"
 

@@ -125,7 +125,7 @@ class Budget:
         It is that of an object of the hidden size, or of one unit without a hidden size.
         """
         if self.hidden is not None:
-            certificate = certificate.for_window(*self.hidden)
+            certificate = certificate.for_object(*self.hidden)
         if self.epsilon is None:
             return certificate.rho
         return certificate.epsilon if self.delta is None else certificate.approximate(self.delta)

@@ -34,8 +34,8 @@ from dipp.privacy.limits import ASSUMPTIONS
 from dipp.privacy.printing import upper
 
 MAX_GROUP = 1 << 62
-WINDOWS = (1, 8, 16, 32, 64, 128, 256)
-"""Sides in pixels of the square windows whose prices certificates state."""
+OBJECT_SIDES = (1, 8, 16, 32, 64, 128, 256)
+"""Sides in pixels of the square objects whose prices certificates state."""
 WORDS = ("assumptions", "not_covered")
 """Fields that are not compared, because they are sentences that a later version may word differently."""
 
@@ -166,12 +166,12 @@ class Certificate:
         """Return the certificate for any change of k = `count` units: kε, and kρ if no two share a draw, else k²ρ."""
         return replace(self, units=count, hidden=None)
 
-    def for_window(self, width: int, height: int) -> Certificate:
-        """Return the certificate for any change inside a window of this size in pixels, wherever it lies.
+    def for_object(self, width: int, height: int) -> Certificate:
+        """Return the certificate for any change of an object of this size in pixels, wherever it lies.
 
         Args:
-            width: Width of the window in pixels.
-            height: Height of the window in pixels.
+            width: Width of the object in pixels.
+            height: Height of the object in pixels.
 
         Raises:
             DippError: The size is not two positive whole numbers.
@@ -185,13 +185,13 @@ class Certificate:
     @property
     def headline(self) -> Headline:
         """The first number to show: the ε of the objects that the release was planned to hide, or of one unit."""
-        first = self.for_units(1) if self.hidden is None else self.for_window(*self.hidden)
+        first = self.for_units(1) if self.hidden is None else self.for_object(*self.hidden)
         return Headline(first.epsilon, self.unit, self.hidden)
 
     @property
     def by_size(self) -> tuple[tuple[int, Certificate], ...]:
-        """The certificates of square windows, each with its side in pixels (`WINDOWS`)."""
-        return tuple((side, self.for_window(side, side)) for side in WINDOWS)
+        """The certificates of square objects, each with its side in pixels (`OBJECT_SIDES`)."""
+        return tuple((side, self.for_object(side, side)) for side in OBJECT_SIDES)
 
     def compose(self, *others: Certificate) -> Certificate:
         """Return the certificate of this and other releases of the same image, whose ε and ρ add up.
@@ -290,13 +290,13 @@ class Certificate:
         if self.delta is not None:
             numbers["epsilon_at_delta"] = self.epsilon_at_delta
         if self.hidden is not None:
-            whole, (width, height) = self.for_window(*self.hidden), self.hidden
+            whole, (width, height) = self.for_object(*self.hidden), self.hidden
             numbers["hidden"] = {"width": width, "height": height, "epsilon": whole.epsilon, "rho": whole.rho}
         return numbers | {
             "unit": self.unit.to_dict(),
             "units": self.units,
             "by_size": [
-                {"window": side, "epsilon": window.epsilon, "rho": window.rho} for side, window in self.by_size
+                {"window": side, "epsilon": priced.epsilon, "rho": priced.rho} for side, priced in self.by_size
             ],
             "steps": [step._asdict() for step in self.steps],
             "assumptions": list(self.assumptions),
@@ -370,15 +370,15 @@ class Certificate:
         """The ε of hidden objects in words, before the words of the unit; empty without hidden objects."""
         if self.hidden is None:
             return ""
-        whole = self.for_window(*self.hidden)
+        whole = self.for_object(*self.hidden)
         at = "" if self.delta is None else f"{upper(whole.approximate(self.delta))} at δ = {upper(self.delta)}, "
         return f"ε = {at}{upper(whole.epsilon)} pure for {objects(self.hidden)}, wherever it lies; "
 
     @property
     def sizes(self) -> str:
-        """The prices of square windows in words."""
+        """The prices of square objects in words."""
         return (
-            statements.prices((side, window.epsilon) for side, window in self.for_units(1).by_size) + self.unit.beyond
+            statements.prices((side, priced.epsilon) for side, priced in self.for_units(1).by_size) + self.unit.beyond
         )
 
     def table(self) -> str:

@@ -27,9 +27,9 @@ def promise(epsilon: float, rho: float, protected: str) -> str:
     return f"ε = {upper(epsilon)} pure, ρ = {upper(rho)} zCDP, per {protected}"
 
 
-def prices(windows: Iterable[tuple[int, float]]) -> str:
-    """Return the prices of square windows in words; each window is its side in pixels and its ε."""
-    listed = ", ".join(f"{side}×{side}: {upper(epsilon)}" for side, epsilon in windows)
+def prices(objects: Iterable[tuple[int, float]]) -> str:
+    """Return the prices of square objects in words; each object is its side in pixels and its ε."""
+    listed = ", ".join(f"{side}×{side}: {upper(epsilon)}" for side, epsilon in objects)
     return f"ε of anything within a square of pixels, {listed}"
 
 

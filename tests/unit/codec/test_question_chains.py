@@ -243,8 +243,8 @@ def test_the_certificate_by_hand(name: str) -> None:
     assert certificate.epsilon >= pure * (1 - 1e-15)
     assert certificate.rho == pytest.approx(sum(step.split**2 * step.weights.rho for step in plan.steps))
     cells = 1 if plan.unit == Picture() else 4
-    assert certificate.for_window(8, 8).epsilon == pytest.approx(cells * pure)
-    assert certificate.for_window(8, 8).rho == pytest.approx(cells * certificate.rho)
+    assert certificate.for_object(8, 8).epsilon == pytest.approx(cells * pure)
+    assert certificate.for_object(8, 8).rho == pytest.approx(cells * certificate.rho)
     one = noise(19, 13, 3)
     other = one.copy()
     other[0, 0, 0] ^= 1  # there is no metric form: one grey level costs everything

@@ -185,7 +185,7 @@ def test_json_that_is_no_unit_is_refused(content: Any) -> None:
 
 @pytest.mark.parametrize("window", [(0, 1), (1, 0), (1.5, 1), (1 << 32, 1), (1, 10**30)])
 def test_impossible_windows_are_refused(window: tuple[Any, Any]) -> None:
-    with refused("window", "height"):
+    with refused("object", "height"):
         Pixel().met(*window)
 
 

@@ -93,7 +93,7 @@ def test_a_limit_holds_for_objects_of_a_size(counted: Odometer, odometer: Path) 
     assert reading.worst is not None
     assert reading.worst.epsilon == 1.0
     assert Meter(limit=3.0, size=(8, 8), folder=odometer).size == (8, 8)
-    with refused("window"):
+    with refused("object"):
         Meter(size=(0, 8))
 
 

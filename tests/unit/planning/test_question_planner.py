@@ -57,7 +57,7 @@ def test_other_budgets_of_objects_are_used_up(books: Books, budget: Budget) -> N
 def test_an_object_of_a_size_pays_at_most_its_budget_wherever_it_lies(size: tuple[int, int]) -> None:
     result = planned(device="cpu", epsilon=8.0, hide=size, size=(480, 640))
     certificate = Certificate.of(result.point.plan, STREET)
-    assert certificate.for_window(*size).epsilon <= 8.0
+    assert certificate.for_object(*size).epsilon <= 8.0
 
 
 def test_a_pixel_is_hidden_by_pixels_and_a_picture_by_the_picture() -> None:

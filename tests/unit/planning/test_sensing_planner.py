@@ -98,7 +98,7 @@ def test_every_point_is_within_its_budget_its_rate_and_its_calls(
     rate = math.exp(log_rate)
     within = [point for point in points if point.bpp <= rate * (1 + RATE_SLACK)]
     if not within:
-        with refused("bpp", "reach"):
+        with refused("bpp", remedy="give at least"):
             plans.choose(budget, bpp=rate)
         return
     chosen = plans.choose(budget, bpp=rate)
@@ -238,7 +238,7 @@ def test_a_limit_that_an_error_suggests_is_enough() -> None:
             ask(name, 1e-6)
         least = float(error.value.remedy.split("at least ")[1].split(" ")[0])
         assert ask(name, least)
-        with refused(name, "reach"):
+        with refused(name, remedy="give at least"):
             ask(name, 0.9 * least)
     for small in (Budget.pure(1e-6), Budget.zcdp(1e-12), Budget.approximate(1e-6, 1e-6)):
         with refused("budget", "pixel") as error:

@@ -81,5 +81,5 @@ def test_budgets_are_described_in_words() -> None:
 
 @pytest.mark.parametrize("size", [(0, 4), (4, -1), (4.0, 4), (True, 4)])
 def test_invalid_sizes_of_objects_are_refused(size: Any) -> None:
-    with refused("window", "height"):
+    with refused("object", "height"):
         Budget(4, hidden=size)

@@ -34,7 +34,7 @@ from dipp.core.units import Pixel
 from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER
-from dipp.privacy.certificate import WINDOWS, Certificate
+from dipp.privacy.certificate import OBJECT_SIDES, Certificate
 from dipp.privacy.ledger import Ledger, Selection
 from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.privacy.printing import upper
@@ -118,10 +118,10 @@ def test_repeated_releases_compose() -> None:
         once.compose(Certificate.of(plan_of(SHARP), of_pixels(1024, 1)))
 
 
-def test_a_window_pays_for_the_units_that_it_meets() -> None:
+def test_an_object_pays_for_the_units_that_it_meets() -> None:
     one = Certificate.of(plan_of(SHARP), of_pixels(1024))
-    assert one.for_window(8, 12) == one.for_units(96)
-    assert [side for side, _ in one.by_size] == list(WINDOWS)
+    assert one.for_object(8, 12) == one.for_units(96)
+    assert [side for side, _ in one.by_size] == list(OBJECT_SIDES)
     for side, found in one.by_size:
         assert found == one.for_units(side * side)
     stated = json.loads(one.to_json())["by_size"]

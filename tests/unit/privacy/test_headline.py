@@ -48,7 +48,7 @@ def test_the_first_number_is_that_of_the_object(unit: Unit) -> None:
     """Statement, short form, HTML and JSON: the ε of a hidden object stands before that of the unit."""
     claim = certificate(unit, (6, 8))
     price = unit.met(6, 8) * claim.epsilon
-    first = upper(claim.for_window(6, 8).epsilon)
+    first = upper(claim.for_object(6, 8).epsilon)
     assert float(first) == pytest.approx(price, rel=1e-5)
     named = f"ε = {first} pure for any object of at most 6×8 pixels"
     assert claim.statement().startswith(f"{named}, wherever it lies; ε = ")
@@ -57,7 +57,7 @@ def test_the_first_number_is_that_of_the_object(unit: Unit) -> None:
     numbers = re.findall(r"ε = ([\d.]+)", claim._repr_html_())
     assert numbers[0] == first
     content = claim.to_dict()["hidden"]
-    assert (content["width"], content["height"], content["epsilon"]) == (6, 8, claim.for_window(6, 8).epsilon)
+    assert (content["width"], content["height"], content["epsilon"]) == (6, 8, claim.for_object(6, 8).epsilon)
     assert Headline.of(claim.to_dict()) == claim.headline == Headline(content["epsilon"], unit, (6, 8))
 
 
@@ -71,9 +71,9 @@ def test_without_an_object_it_is_that_of_the_unit(unit: Unit) -> None:
 
 def test_a_delta_is_stated_for_the_object_too() -> None:
     claim = certificate(Cells(4), (6, 8), 1e-3)
-    window = claim.for_window(6, 8)
+    priced = claim.for_object(6, 8)
     assert claim.statement().startswith(
-        f"ε = {upper(window.approximate(1e-3))} at δ = 0.001, {upper(window.epsilon)} pure"
+        f"ε = {upper(priced.approximate(1e-3))} at δ = 0.001, {upper(priced.epsilon)} pure"
     )
     assert report.promise(claim.to_dict()) == claim.statement()  # as `dipp info` says of a dataset
 
@@ -97,7 +97,7 @@ def test_only_a_composition_of_equal_objects_keeps_the_object() -> None:
     assert claim.compose(claim).hidden == (6, 8)
     assert claim.compose(certificate(Cells(4))).hidden is None
     assert claim.for_picture(Geometry(17, 9, 3)) == claim.for_units(15)
-    with refused("window"):
+    with refused("object"):
         certificate(Cells(4), (0, 8))
 
 
@@ -142,17 +142,17 @@ def test_the_list_of_what_is_not_covered_fits_the_unit() -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.kind)
 def test_a_report_has_the_prices_by_size(unit: Unit) -> None:
-    """It has those of windows, of the largest picture, and of a size that the caller gives."""
+    """It has those of square objects, of the largest picture, and of a size that the caller gives."""
     made = build(plan_of(unit), [(16, 16, 3), (9, 30, 3)])
     facts, text = made.facts(), report.archive_text(made)
     most = max(unit.count(Geometry(*size)) for size in ((16, 16, 3), (9, 30, 3)))
     assert facts["whole"]["epsilon"] == made.certificate.for_units(most).epsilon
     assert f"whole        ε = {upper(facts['whole']['epsilon'])} for everything in the largest image" in text
     assert [row["window"] for row in facts["certificate"]["by_size"]] == [1, 8, 16, 32, 64, 128, 256]
-    assert f"16×16: {upper(made.certificate.for_window(16, 16).epsilon)}" in text
+    assert f"16×16: {upper(made.certificate.for_object(16, 16).epsilon)}" in text
     assert f"bound        {made.certificate.headline.grade.name}: {made.certificate.headline.bound}\n" in text
     assert ("measured " in text) == (unit == Pixel())
-    assert report.size_facts(facts["certificate"], (60, 80))["epsilon"] == made.certificate.for_window(60, 80).epsilon
+    assert report.size_facts(facts["certificate"], (60, 80))["epsilon"] == made.certificate.for_object(60, 80).epsilon
     assert report.advice_facts(facts)["recognisable"] is True
 
 
