@@ -120,7 +120,7 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
             started = time.perf_counter()
             made = codec.encode(images, odometer=False)
             return {"seconds": time.perf_counter() - started, "images": len(made)}
-        runner: engines.Engine = engines.Local(workers) if engine == "local" else engines.Ray(workers)
+        runner: engines.Engine = engines.LocalEngine(workers) if engine == "local" else engines.RayEngine(workers)
         started = time.perf_counter()
         summary = privatize(source, Path(folder) / "out", codec, model, runner, Choices(shard_size=shard_size))
         return {"seconds": time.perf_counter() - started, "images": summary.facts["images"]}
@@ -267,7 +267,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
     """Measure a release of the test images to disk, and the codec alone, in turn, in one process."""
     from dipp.codec import Codec
     from dipp.data.choices import Choices
-    from dipp.data.engines import Local
+    from dipp.data.engines import LocalEngine
     from dipp.data.privatize import privatize
     from dipp.data.sources import Columns, open_source
 
@@ -283,7 +283,7 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()
             choices = Choices(columns=Columns(split="test"))
-            summary = privatize(str(cifar), Path(folder) / "out", codec, model, Local(1), choices)
+            summary = privatize(str(cifar), Path(folder) / "out", codec, model, LocalEngine(1), choices)
             written = summary.facts["images"] / (time.perf_counter() - started)
         runs.append({"bare_images_per_second": bare, "written_images_per_second": written, "share": written / bare})
         print(json.dumps(runs[-1]), file=sys.stderr, flush=True)

@@ -31,7 +31,7 @@ from dipp.core.plan import Coding
 from dipp.data import cache as caches
 from dipp.data.cache import Cache, Key
 from dipp.data.choices import Choices
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.exporting import _safe
 from dipp.data.loading import Pictures
 from dipp.data.privatize import privatize
@@ -63,7 +63,7 @@ def mixed(folder: Path) -> Path:
 def release(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
     source = mixed(folder / "source")
-    privatize(str(source), folder / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=2))
+    privatize(str(source), folder / "out", tiny_codec(model), str(model), LocalEngine(1), Choices(shard_size=2))
     return folder / "out"
 
 
@@ -194,7 +194,9 @@ def test_another_choice_release_or_model_has_another_cache(
     other.save_pretrained(other_model / "unet", safe_serialization=True)
     source = mixed(tmp_path / "source")
     for number, one in enumerate((model, other_model)):
-        privatize(str(source), tmp_path / str(number), tiny_codec(one), str(one), Local(1), Choices(seed=bytes(16)))
+        privatize(
+            str(source), tmp_path / str(number), tiny_codec(one), str(one), LocalEngine(1), Choices(seed=bytes(16))
+        )
         dipp.load(tmp_path / str(number), one, cache=cache).fill()
     assert len(list(cache.iterdir())) == 6
     keys = (Key(("a",), "m", (1,)), Key(("b",), "m", (1,)), Key(("a",), "n", (1,)), Key(("a",), "m", (2,)))
@@ -255,7 +257,7 @@ def test_a_cache_that_others_could_write_is_refused(release: Path, model: Path, 
 def test_processes_share_a_cache(light_model: Path, tmp_path: Path, decoded: list[int]) -> None:
     release, cache, context = tmp_path / "out", tmp_path / "cache", multiprocessing.get_context("fork")
     source = str(mixed(tmp_path / "source"))
-    privatize(source, release, tiny_codec(light_model), str(light_model), Local(1), Choices(shard_size=2))
+    privatize(source, release, tiny_codec(light_model), str(light_model), LocalEngine(1), Choices(shard_size=2))
     workers = [context.Process(target=filled, args=(release, light_model, cache)) for _ in range(2)]
     for worker in workers:
         worker.start()
@@ -331,7 +333,7 @@ def test_workers_may_be_forked_or_spawned(
     """After the parent has decoded on its own threads, workers decode and write side by side, and then read."""
     model: Path = request.getfixturevalue(kind)
     source = save_table(tmp_path / "s.parquet", 6)
-    privatize(str(source), tmp_path / "out", tiny_codec(model, coding), str(model), Local(1), Choices())
+    privatize(str(source), tmp_path / "out", tiny_codec(model, coding), str(model), LocalEngine(1), Choices())
     plain = torch.stack([picture for picture, _ in dipp.load(tmp_path / "out", model)])
     data = dipp.load(tmp_path / "out", model, cache=tmp_path / "cache")
     workers = 2 if start == "fork" else 1  # a spawned worker takes seconds to start
@@ -397,7 +399,7 @@ def test_decode_exports_pictures_with_their_labels(release: Path, model: Path, t
     assert code == 1
     assert f"{target} holds cat/00002.png of another decoding" in err
     (target / "cat" / "00002.png").unlink()
-    again = privatize(str(target), tmp_path / "again", tiny_codec(model), str(model), Local(1), Choices())
+    again = privatize(str(target), tmp_path / "again", tiny_codec(model), str(model), LocalEngine(1), Choices())
     assert again.facts["labels"] == {"names": ["a dog", "cat"]}
     for wrong in (("-o", tmp_path / "a.png"), ("-o", tmp_path / "new", "--steps", 2)):
         code, _, err = run("decode", release, *wrong, "--model", model)
@@ -436,7 +438,7 @@ def test_an_archive_and_text_are_exported_too(model: Path, tmp_path: Path, run: 
     rows = pq.read_table(save_table(tmp_path / "s.parquet", 3))
     words = ["../evil", "", ".hidden/é"]
     pq.write_table(rows.set_column(1, "label", pa.array(words)), tmp_path / "s.parquet")
-    privatize(str(tmp_path / "s.parquet"), tmp_path / "out", codec, str(model), Local(1), Choices())
+    privatize(str(tmp_path / "s.parquet"), tmp_path / "out", codec, str(model), LocalEngine(1), Choices())
     (tmp_path / "deep").mkdir()
     dipp.load(tmp_path / "out", model).export(tmp_path / "deep" / "er")
     inside = {path.relative_to(tmp_path / "deep" / "er").parent.name for path in (tmp_path / "deep").rglob("*.png")}

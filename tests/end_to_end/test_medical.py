@@ -28,7 +28,7 @@ from dipp.codec import pictures
 from dipp.codec.dicom import DEFLATED
 from dipp.core.window import Window
 from dipp.data.choices import Choices
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.sources import Columns
@@ -227,7 +227,7 @@ def test_a_dataset_may_mix_grey_colour_and_sixteen_bits(model: Path, tmp_path: P
     three = codec.denoiser.channels == 3
 
     def released(name: str, window: Window | None) -> Any:
-        return privatize(str(source), tmp_path / name, codec, str(model), Local(1), Choices(window=window))
+        return privatize(str(source), tmp_path / name, codec, str(model), LocalEngine(1), Choices(window=window))
 
     bare = released("bare", None)
     assert [position for position, _, _ in bare.skipped] == [2, 3]
@@ -255,20 +255,20 @@ def test_a_run_cannot_be_resumed_with_another_window(tmp_path: Path) -> None:
         Image.fromarray(SCAN + number).save(source / f"{number}.png")
     codec = tiny_codec(model)
 
-    class Killed(Local):
+    class Killed(LocalEngine):
         def run(self, *arguments: Any) -> Any:
             yield next(iter(super().run(*arguments)))
             raise KeyboardInterrupt
 
-    def released(engine: Local, window: Window) -> Any:
+    def released(engine: LocalEngine, window: Window) -> Any:
         choices = Choices(shard_size=1, window=window)
         return privatize(str(source), tmp_path / "out", codec, str(model), engine, choices)
 
     with pytest.raises(KeyboardInterrupt):
         released(Killed(1), Window(0, 900))
     with refused("dst", "an unfinished run with another window"):
-        released(Local(1), Window(0, 901))
-    assert released(Local(1), Window(0, 900)).facts["window"] == "0:900"
+        released(LocalEngine(1), Window(0, 901))
+    assert released(LocalEngine(1), Window(0, 900)).facts["window"] == "0:900"
 
 
 def test_one_channel_takes_the_luminance_of_arrays_too(tmp_path: Path) -> None:
@@ -279,7 +279,9 @@ def test_one_channel_takes_the_luminance_of_arrays_too(tmp_path: Path) -> None:
     (source / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"cat"]}))
     batch = {b"data": np.zeros((3, 3 * 32 * 32), np.uint8), b"labels": [0] * 3}
     (source / "test_batch").write_bytes(pickle.dumps(batch))
-    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(Columns(split="test")))
+    privatize(
+        str(source), tmp_path / "out", tiny_codec(model), str(model), LocalEngine(1), Choices(Columns(split="test"))
+    )
     assert [picture.shape for picture, _ in dipp.load(tmp_path / "out", model)] == [(1, 32, 32)] * 3
     np.save(tmp_path / "public.npy", np.zeros((2, 8, 8, 3), np.uint8))
     assert public_pictures.load(tmp_path / "public.npy", 8, channels=1).pixels.shape == (2, 8, 8, 1)

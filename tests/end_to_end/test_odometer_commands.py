@@ -22,7 +22,7 @@ from dipp.codec import pictures
 from dipp.codec.charging import losses
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
@@ -320,7 +320,9 @@ def test_releases_of_datasets_add_up(light_model: Path, tmp_path: Path, caplog: 
     first, again = save_folder(tmp_path / "folder", 12), save_table(tmp_path / "s.parquet", 9)
     codec, choices = tiny_codec(light_model), Choices(shard_size=5)
     for source, target in ((first, "one"), (again, "two"), (again, "three.dipp")):
-        privatize(str(source), tmp_path / target, codec, str(light_model), Local(1), choices, Conduct(meter=Meter()))
+        privatize(
+            str(source), tmp_path / target, codec, str(light_model), LocalEngine(1), choices, Conduct(meter=Meter())
+        )
     assert [text.split(" pictures")[0] for text in caplog.messages[1:]] == ["odometer: 9 of 9"] * 2
     found = Odometer.open()
     assert found.count() == 12
@@ -372,7 +374,7 @@ def test_a_file_that_was_unreadable_when_charged_is_not_released(
         tmp_path / "out",
         tiny_codec(light_model),
         str(light_model),
-        Local(1),
+        LocalEngine(1),
         Choices(),
         Conduct(meter=Meter()),
     )
@@ -385,7 +387,7 @@ def test_a_file_that_was_unreadable_when_charged_is_not_released(
 def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> None:
     source = save_table(tmp_path / "s.parquet", 30)
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         """Ends the run after a shard."""
 
         def run(self, *arguments: Any) -> Any:
@@ -399,8 +401,10 @@ def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> Non
     charged_once(30)
     # The limit allows one charge and not two; another release exceeds it.
     meter = Meter(1.5 * losses(codec.plan, of_pixels(64))[0])
-    privatize(str(source), tmp_path / "out", codec, str(light_model), Local(1), choices, Conduct(meter=meter))
+    privatize(str(source), tmp_path / "out", codec, str(light_model), LocalEngine(1), choices, Conduct(meter=meter))
     charged_once(30)
     with pytest.raises(LimitError):
-        privatize(str(source), tmp_path / "other", codec, str(light_model), Local(1), choices, Conduct(meter=meter))
+        privatize(
+            str(source), tmp_path / "other", codec, str(light_model), LocalEngine(1), choices, Conduct(meter=meter)
+        )
     assert not (tmp_path / "other").exists()

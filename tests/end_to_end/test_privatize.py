@@ -55,7 +55,7 @@ from dipp.data import engines
 from dipp.data.choices import Choices, Conduct
 from dipp.data.contents import Contents, SkippedPosition
 from dipp.data.encoding import Encoder, EncodeTask
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.folder import PAPERS, RUN, sha256
 from dipp.data.privatize import privatize
 from dipp.data.progress import Bar
@@ -163,7 +163,7 @@ def test_a_folder_becomes_training_data(folder: Path, model: Path, tmp_path: Pat
 def test_large_pictures_are_decoded_few_at_a_time(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch has a limit of pixels, and not only of pictures, in decoding as in encoding."""
     source = save_table(tmp_path / "s.parquet", 12)
-    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices())
+    privatize(str(source), tmp_path / "out", tiny_codec(model), str(model), LocalEngine(1), Choices())
     sizes: list[int] = []
     expected = dipp.load(tmp_path / "out", model)[:]
     real = Decoder.end
@@ -188,7 +188,7 @@ def test_decoded_pictures_are_near_their_sources(model: Path, tmp_path: Path) ->
     """At a high SNR each loaded picture is near its source: ids select the randomness, with or without gaps."""
     source = save_table(tmp_path / "s.parquet", 30)
     codec = tiny_codec(model, DIFFC)
-    privatize(str(source), tmp_path / "out", codec, str(model), Local(1), Choices(shard_size=7))
+    privatize(str(source), tmp_path / "out", codec, str(model), LocalEngine(1), Choices(shard_size=7))
     for shard in map(Shard.read, Store(tmp_path / "out").shards()):
         images = [pixels(30)[number] for number in shard.ids]
         expected, end = selected(codec, images, shard.ids.tolist(), shard.parameters.seed, Recorder())
@@ -255,7 +255,7 @@ def test_two_concurrent_runs_make_one_release(model: Path, tmp_path: Path) -> No
     """The second run overtakes the first, which then ends; if both make one archive, the first raises."""
     source, codec, choices = save_table(tmp_path / "s.parquet", 60), tiny_codec(model), Choices(shard_size=20)
 
-    class Overtaken(Local):
+    class Overtaken(LocalEngine):
         def __init__(self, target: Path) -> None:
             super().__init__()
             object.__setattr__(self, "target", target)
@@ -263,7 +263,7 @@ def test_two_concurrent_runs_make_one_release(model: Path, tmp_path: Path) -> No
         def run(self, *arguments: Any) -> Iterator[Any]:
             for number, result in enumerate(super().run(*arguments)):
                 if number == 1:
-                    privatize(str(source), self.target, codec, str(model), Local(1), choices)  # type: ignore[attr-defined]
+                    privatize(str(source), self.target, codec, str(model), LocalEngine(1), choices)  # type: ignore[attr-defined]
                 yield result
 
     target = tmp_path / "out"
@@ -306,18 +306,18 @@ def test_strict_leaves_nothing_behind_without_an_odometer(
 def test_a_run_that_published_nothing_says_so(model: Path, tmp_path: Path, run: Command) -> None:
     source, target, codec = save_table(tmp_path / "s.parquet", 4), tmp_path / "out", tiny_codec(model)
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *_: Any) -> Iterator[Any]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(), Choices())
     with refused("dst", "source", "labels"):
-        privatize(str(source), target, codec, str(model), Local(1), Choices(drop_labels=True))
+        privatize(str(source), target, codec, str(model), LocalEngine(1), Choices(drop_labels=True))
     code, _, err = run("info", target)
     assert code == 1
     assert "not finished" in err
-    assert privatize(str(source), target, codec, str(model), Local(1), Choices()).encoded == 4
+    assert privatize(str(source), target, codec, str(model), LocalEngine(1), Choices()).encoded == 4
 
 
 @pytest.mark.parametrize("name", ["out", "out.dipp"])
@@ -338,7 +338,7 @@ def test_a_source_without_good_pictures_is_not_released(name: str, model: Path, 
 def test_a_release_is_refused_as_a_source(model: Path, tmp_path: Path, run: Command) -> None:
     source = save_table(tmp_path / "s.parquet", 2)
     for made in (tmp_path / "out", tmp_path / "out.dipp"):
-        privatize(str(source), made, tiny_codec(model), str(model), Local(1), Choices())
+        privatize(str(source), made, tiny_codec(model), str(model), LocalEngine(1), Choices())
         code, _, err = run("privatize", made, tmp_path / "again", *options(model))
         assert code == 1
         assert err.splitlines()[-1].startswith(printed("src"))
@@ -375,14 +375,14 @@ def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, 
     source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
     codec, seed = tiny_codec(model), bytes(range(16))
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield from itertools.islice(super().run(*arguments), 1)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10, seed=seed))
-    privatize(str(source), target, codec, str(model), Local(1), Choices(shard_size=10))
+    privatize(str(source), target, codec, str(model), LocalEngine(1), Choices(shard_size=10))
     assert {Shard.read(path).parameters.seed_given for path in Store(target).shards()} == {True}
     _, out, _ = run("info", target, "--verify")
     assert f"seed         {seed.hex()}, given by the caller" in out
@@ -392,7 +392,7 @@ def test_a_dataset_resumes_only_with_its_own_beacon(model: Path, tmp_path: Path,
     source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
     codec, beacon = tiny_codec(model), Beacon(7, bytes(range(32)))
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield from itertools.islice(super().run(*arguments), 1)
             raise KeyboardInterrupt
@@ -402,8 +402,8 @@ def test_a_dataset_resumes_only_with_its_own_beacon(model: Path, tmp_path: Path,
         privatize(str(source), target, codec, str(model), Stopping(), same)
     for other in (None, Beacon(8, bytes(range(32)))):
         with refused("dst", "beacon"):
-            privatize(str(source), target, codec, str(model), Local(1), dataclasses.replace(same, beacon=other))
-    privatize(str(source), target, codec, str(model), Local(1), same)
+            privatize(str(source), target, codec, str(model), LocalEngine(1), dataclasses.replace(same, beacon=other))
+    privatize(str(source), target, codec, str(model), LocalEngine(1), same)
     (parameters,) = {Shard.read(path).parameters for path in Store(target).shards()}
     assert parameters.beacon is not None
     assert parameters.seed == beacon.mixed_with(parameters.beacon.own).seed
@@ -422,7 +422,7 @@ def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tm
     source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
     codec, other = tiny_codec(model), tiny_codec(model, DIFFC)
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             for number, result in enumerate(super().run(*arguments)):
                 if number == 3:
@@ -442,15 +442,15 @@ def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tm
     }
     for word, (with_codec, choices) in tests.items():
         with refused("dst", word):
-            privatize(str(source), target, with_codec, str(model), Local(1), choices)
+            privatize(str(source), target, with_codec, str(model), LocalEngine(1), choices)
     same = Choices(shard_size=10)
     content, times = source.read_bytes(), source.stat()
     save_table(source, 99)
     with refused("dst", "source"):
-        privatize(str(source), target, codec, str(model), Local(1), same)
+        privatize(str(source), target, codec, str(model), LocalEngine(1), same)
     source.write_bytes(content)
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
-    summary = privatize(str(source), target, codec, str(model), Local(1), same)
+    summary = privatize(str(source), target, codec, str(model), LocalEngine(1), same)
     assert summary.encoded == 60
     assert watch.look() == 10
     assert {Shard.read(path).parameters.seed for path in watch.store.shards()} == {seed}
@@ -463,7 +463,7 @@ def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: 
     source, target = save_table(tmp_path / "s.parquet", 20), tmp_path / "out"
     codec, choices = tiny_codec(model), Choices(shard_size=10)
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield next(super().run(*arguments))
             raise KeyboardInterrupt
@@ -478,9 +478,9 @@ def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: 
         (target / RUN / RUN_FILE).write_text(json.dumps(wrong))
         for overwrite in (False, True):
             with refused("dst", "run.json"):
-                privatize(str(source), target, codec, str(model), Local(1), choices, Conduct(overwrite=overwrite))
+                privatize(str(source), target, codec, str(model), LocalEngine(1), choices, Conduct(overwrite=overwrite))
     shutil.rmtree(target / RUN)
-    again = privatize(str(source), target, codec, str(model), Local(1), choices, Conduct(overwrite=True))
+    again = privatize(str(source), target, codec, str(model), LocalEngine(1), choices, Conduct(overwrite=True))
     assert again.encoded == 20
 
 
@@ -488,7 +488,7 @@ def test_the_shards_of_a_single_file_are_readable_by_their_owner_alone(model: Pa
     """They stay when the run is killed, so that it can be resumed; if it is not, they are a second encoding."""
     source = save_table(tmp_path / "s.parquet", 4)
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield from super().run(*arguments)
             raise KeyboardInterrupt
@@ -512,8 +512,8 @@ def test_a_lack_of_memory_ends_the_run_and_skips_no_picture(
     with monkeypatch.context() as patch:
         patch.setattr(Image, "open", mock.Mock(side_effect=MemoryError))
         with pytest.raises(MemoryError):
-            privatize(str(source), target, codec, str(model), Local(1), Choices())
-    summary = privatize(str(source), target, codec, str(model), Local(1), Choices())
+            privatize(str(source), target, codec, str(model), LocalEngine(1), Choices())
+    summary = privatize(str(source), target, codec, str(model), LocalEngine(1), Choices())
     assert (summary.encoded, summary.skipped) == (4, ())
 
 
@@ -547,12 +547,12 @@ def test_the_engines_agree_up_to_private_randomness(
     monkeypatch.setattr(engines, "cores", lambda: 2)
     source = save_table(tmp_path / "s.parquet", 60)
     codec, choices = tiny_codec(light_model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
-    for name, engine in {"one": Local(1), "two": Local(2)}.items():
+    for name, engine in {"one": LocalEngine(1), "two": LocalEngine(2)}.items():
         privatize(str(source), tmp_path / name, codec, str(light_model), engine, choices)
     require_same_shards(tmp_path / "one", tmp_path / "two")
     private = tiny_codec(light_model)
-    privatize(str(source), tmp_path / "three", private, str(light_model), Local(1), choices)
-    privatize(str(source), tmp_path / "four", private, str(light_model), Local(1), choices)
+    privatize(str(source), tmp_path / "three", private, str(light_model), LocalEngine(1), choices)
+    privatize(str(source), tmp_path / "four", private, str(light_model), LocalEngine(1), choices)
     three, four = (Shard.read(Store(tmp_path / name).shards()[0]) for name in ("three", "four"))
     assert parameters_to_bytes(three.parameters) == parameters_to_bytes(four.parameters)
     assert three.payloads != four.payloads, "private randomness must not follow the public seed"
@@ -578,7 +578,7 @@ def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_
             wait_for_end(orphans)  # this would wait for ever if workers outlived their run
     assert not watch.store.finished
     codec, counted = tiny_codec(light_model), Conduct(meter=Meter())
-    privatize(str(source), target, codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE), counted)
+    privatize(str(source), target, codec, str(light_model), LocalEngine(1), Choices(shard_size=SHARD_SIZE), counted)
     assert watch.look() == count // SHARD_SIZE
     check_release(target, count)
     charged_once(count)
@@ -591,7 +591,7 @@ def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:
     codec, choices = tiny_codec(light_model), Choices(shard_size=40)
 
     def run(source: Path) -> None:
-        privatize(str(source), target, codec, str(light_model), Local(1), choices)
+        privatize(str(source), target, codec, str(light_model), LocalEngine(1), choices)
 
     with refused("src", "none"):
         run(tmp_path / "none")
@@ -614,7 +614,7 @@ def two_releases(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("releases")
     source = save_table(folder / "s.parquet", 60)
     for name in ("out", "other"):
-        privatize(str(source), folder / name, tiny_codec(model), str(model), Local(1), Choices(shard_size=20))
+        privatize(str(source), folder / name, tiny_codec(model), str(model), LocalEngine(1), Choices(shard_size=20))
     return folder
 
 

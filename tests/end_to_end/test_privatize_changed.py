@@ -16,7 +16,7 @@ from PIL import Image
 
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices, Conduct, Summary
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.folder import RUN
 from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
@@ -62,7 +62,7 @@ def touch(source: Path) -> None:
 CHANGES: dict[str, Change] = {"swap": swap, "replace": replace, "exchange": exchange, "remove": remove}
 
 
-class Changing(Local):
+class Changing(LocalEngine):
     """An engine that changes the source when the first shard is published."""
 
     def __init__(self, source: Path, change: Change) -> None:
@@ -76,7 +76,7 @@ class Changing(Local):
         yield from shards
 
 
-class Stopping(Local):
+class Stopping(LocalEngine):
     """An engine that is interrupted when the first shard is published."""
 
     def run(self, *arguments: Any) -> Iterator[Any]:
@@ -127,11 +127,11 @@ def test_a_change_during_a_run_ends_it(
         release(source, light_model, codec, Changing(source, CHANGES[change]), meter=meter)
     assert watch.look() == 1
     with pytest.raises(DippError) as error:
-        release(source, light_model, codec, Local(1), meter=meter)
+        release(source, light_model, codec, LocalEngine(1), meter=meter)
     assert error.value.argument in ("src", "dst")
     assert "--skip-changed" in error.value.remedy
     assert watch.look() == 1
-    summary = release(source, light_model, codec, Local(1), meter=meter, skip_changed=True)
+    summary = release(source, light_model, codec, LocalEngine(1), meter=meter, skip_changed=True)
     assert watch.look() == COUNT
     assert released(source) == ([0, 2, 3, 4], [CHANGED])
     assert [name for _, _, name in summary.skipped] == ["1.bmp"]
@@ -148,11 +148,11 @@ def test_a_change_before_a_run_is_resumed_ends_it(
         release(source, light_model, codec, Stopping(), meter=meter)
     CHANGES[change](source)
     with pytest.raises(DippError) as error:
-        release(source, light_model, codec, Local(1), meter=meter)
+        release(source, light_model, codec, LocalEngine(1), meter=meter)
     assert error.value.argument in ("src", "dst")
     assert "--skip-changed" in error.value.remedy
     assert released(source) == ([0], [])
-    release(source, light_model, codec, Local(1), meter=meter, skip_changed=True)
+    release(source, light_model, codec, LocalEngine(1), meter=meter, skip_changed=True)
     assert released(source) == ([0, 2, 3, 4], [CHANGED])
 
 
@@ -166,7 +166,7 @@ def test_a_restored_file_is_released(
     if change is swap:
         swap(source)
     os.utime(source / "1.bmp", EARLY)
-    assert release(source, light_model, codec, Local(1), meter=meter).encoded == COUNT - 1
+    assert release(source, light_model, codec, LocalEngine(1), meter=meter).encoded == COUNT - 1
     assert released(source) == (list(range(COUNT)), [])
 
 
@@ -179,10 +179,10 @@ def test_a_change_before_anything_is_charged_leaves_nothing(source: Path, light_
             return super().mark(known)
 
     with refused("src", "1.bmp"):
-        release(source, light_model, codec, Local(1), meter=Late())
+        release(source, light_model, codec, LocalEngine(1), meter=Late())
     assert not (source.parent / "out").exists()
     assert not Odometer.open().count()
-    assert release(source, light_model, codec, Local(1), meter=Meter()).encoded == COUNT
+    assert release(source, light_model, codec, LocalEngine(1), meter=Meter()).encoded == COUNT
 
 
 def test_a_single_archive_is_not_finished_without_a_changed_picture(
@@ -200,7 +200,7 @@ def test_a_single_archive_is_not_finished_without_a_changed_picture(
             run(Changing(source, exchange), skip_changed=skip_changed)
     assert not target.exists()
     shutil.rmtree(source.parent / ".out.dipp.work")
-    assert run(Local(1)).encoded == COUNT
+    assert run(LocalEngine(1)).encoded == COUNT
 
 
 def test_all_rows_of_a_table_that_changes_are_left_out(light_model: Path, tmp_path: Path, codec: Codec) -> None:
@@ -212,8 +212,8 @@ def test_all_rows_of_a_table_that_changes_are_left_out(light_model: Path, tmp_pa
         release(tmp_path / "source", light_model, codec, Stopping())
     save_table(tmp_path / "source" / "b.parquet", 2)
     with refused("dst", "source has changed", remedy="--skip-changed"):
-        release(tmp_path / "source", light_model, codec, Local(1))
-    release(tmp_path / "source", light_model, codec, Local(1), skip_changed=True)
+        release(tmp_path / "source", light_model, codec, LocalEngine(1))
+    release(tmp_path / "source", light_model, codec, LocalEngine(1), skip_changed=True)
     assert released(tmp_path / "source") == ([0, 1, 2], [CHANGED] * 3)
 
 
@@ -222,7 +222,7 @@ def test_a_run_cannot_be_finished_with_another_source(source: Path, light_model:
         release(source, light_model, codec, Stopping())
     source.rename(source.parent / "other")
     with refused("skip-changed", "/source", "/other"):
-        release(source.parent / "other", light_model, codec, Local(1), skip_changed=True)
+        release(source.parent / "other", light_model, codec, LocalEngine(1), skip_changed=True)
 
 
 def test_the_command_finishes_without_changed_pictures(

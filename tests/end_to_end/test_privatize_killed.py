@@ -15,7 +15,7 @@ import dipp
 from dipp.codec.codec import Codec
 from dipp.data import manifest
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.data.shards import Shard
 from dipp.data.store import Store
@@ -50,7 +50,7 @@ def test_a_killed_run_of_shards_is_completed_by_the_same_command(
         watch = Publications(Store(target))
 
         def run(target: Path = target) -> None:
-            privatize(source, target, codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
+            privatize(source, target, codec, str(light_model), LocalEngine(1), Choices(shard_size=SHARD_SIZE))
 
         killed = killer.kills(run, touches)
         watch.look()
@@ -80,7 +80,7 @@ def test_a_killed_run_of_one_archive_is_completed_by_the_same_command(
         watch = Publications(Store(folder / ".out.dipp.work"))
 
         def run(target: Path = target) -> None:
-            privatize(source, target, codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
+            privatize(source, target, codec, str(light_model), LocalEngine(1), Choices(shard_size=SHARD_SIZE))
 
         killed = killer.kills(run, touches)
         if target.exists():
@@ -110,7 +110,7 @@ def test_a_killed_overwriting_run_is_completed_by_the_same_command(
     """The new shards that the killed command has published stay when the command is repeated."""
     source = str(save_table(tmp_path / "s.parquet", COUNT))
     gone_on = 0
-    options = (codec, str(light_model), Local(1), Choices(shard_size=SHARD_SIZE))
+    options = (codec, str(light_model), LocalEngine(1), Choices(shard_size=SHARD_SIZE))
     privatize(source, tmp_path / "old", *options)
     old = manifest.verify(tmp_path / "old")["seed"]
     for touches in range(1000):

@@ -23,7 +23,7 @@ from ray.cluster_utils import Cluster
 
 from dipp.data import privatize as running
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Engine, Local, Ray
+from dipp.data.engines import Engine, LocalEngine, RayEngine
 from dipp.data.privatize import privatize
 from dipp.data.store import Store
 from dipp.planning.presets import DIFFC
@@ -108,7 +108,7 @@ def test_every_image_is_released_once_if_a_worker_and_a_node_die(
     reaper.start()
     try:
         choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(light_model)
-        summary = privatize(str(source), target, codec, str(light_model), Ray(address=cluster.address), choices)
+        summary = privatize(str(source), target, codec, str(light_model), RayEngine(address=cluster.address), choices)
     finally:
         over.set()
         reaper.join()
@@ -123,12 +123,12 @@ def test_ray_and_this_process_write_equal_shards(cluster: Any, light_model: Path
     """The columns and payloads are equal for the same public seed, with a code without private draws."""
     source = save_table(tmp_path / "s.parquet", 60)
     codec, choices = tiny_codec(light_model, DIFFC), Choices(shard_size=20, seed=bytes(range(16)))
-    engines: dict[str, Engine] = {"one": Local(1), "two": Ray(address=cluster.address)}
+    engines: dict[str, Engine] = {"one": LocalEngine(1), "two": RayEngine(address=cluster.address)}
     for name, engine in engines.items():
         privatize(str(source), tmp_path / name, codec, str(light_model), engine, choices)
     require_same_shards(tmp_path / "one", tmp_path / "two")
     content = source.read_bytes()
     source.write_bytes(content[:100] + bytes(200) + content[300:])
-    engine, strict = Ray(address=cluster.address), Conduct(strict=True)
+    engine, strict = RayEngine(address=cluster.address), Conduct(strict=True)
     with refused("src", "s.parquet row 0"):
         privatize(str(source), tmp_path / "three", codec, str(light_model), engine, choices, strict)

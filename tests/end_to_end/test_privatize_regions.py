@@ -21,7 +21,7 @@ from PIL import Image
 import dipp
 from dipp.data import redacted
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Local, Ray
+from dipp.data.engines import LocalEngine, RayEngine
 from dipp.data.folder import PICTURES, RUN
 from dipp.data.privatize import carry_out
 from dipp.data.redacting import RedactionPurpose
@@ -232,7 +232,7 @@ def test_a_run_on_a_table_with_a_column_of_regions_can_be_resumed(tmp_path: Path
     def purpose() -> RedactionPurpose:
         return RedactionPurpose(Redactor.of(odometer=False, fill="grey"), "column:objects")
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Any:
             yield next(super().run(*arguments))
             raise KeyboardInterrupt
@@ -240,7 +240,7 @@ def test_a_run_on_a_table_with_a_column_of_regions_can_be_resumed(tmp_path: Path
     with pytest.raises(KeyboardInterrupt):
         carry_out(str(source), target, purpose(), Stopping(1), Choices(shard_size=1))
     assert len(Store(target, ".json").shards()) == 1
-    assert carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=1)).encoded == 2
+    assert carry_out(str(source), target, purpose(), LocalEngine(1), Choices(shard_size=1)).encoded == 2
     facts = redacted.verify(target)
     assert (facts["images"], facts["kinds"]) == (3, {"face": 3, "plate": 3})
     lists = [redacted.Listing.read(path) for path in Store(target, ".json").shards()]
@@ -364,7 +364,7 @@ def test_a_run_cannot_be_resumed_with_other_choices(tmp_path: Path) -> None:
     def purpose(**options: Any) -> RedactionPurpose:
         return RedactionPurpose(Redactor.of(odometer=False, **{"fill": "grey", **options}), declared)
 
-    class Stopping(Local):
+    class Stopping(LocalEngine):
         def run(self, *arguments: Any) -> Any:
             yield next(super().run(*arguments))
             raise KeyboardInterrupt
@@ -375,18 +375,18 @@ def test_a_run_cannot_be_resumed_with_other_choices(tmp_path: Path) -> None:
     before = contents(target)
     for other in ({"margin": 2}, {"fill": "black"}, {"kinds": "face"}, {"allow_none": True}):
         with refused("dst", f"another {next(iter(other)).replace('_', '-')}"):
-            carry_out(str(source), target, purpose(**other), Local(1), Choices(shard_size=2))
+            carry_out(str(source), target, purpose(**other), LocalEngine(1), Choices(shard_size=2))
     regions(declared, *FILES, size=[131, 83])
     with refused("dst", "another regions"):
-        carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=2))
+        carry_out(str(source), target, purpose(), LocalEngine(1), Choices(shard_size=2))
     regions(declared)
-    summary = carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=2))
+    summary = carry_out(str(source), target, purpose(), LocalEngine(1), Choices(shard_size=2))
     assert summary.encoded == 3
     assert contents(target)[first] == before[first]
     assert redacted.verify(target)["images"] == 5
     with refused("dst", remedy="--overwrite"):
-        carry_out(str(source), target, purpose(), Local(1), Choices(shard_size=2))
-    carry_out(str(source), target, purpose(kinds="face"), Local(1), Choices(), Conduct(overwrite=True))
+        carry_out(str(source), target, purpose(), LocalEngine(1), Choices(shard_size=2))
+    carry_out(str(source), target, purpose(kinds="face"), LocalEngine(1), Choices(), Conduct(overwrite=True))
     assert redacted.verify(target)["kinds"] == {"face": 5}
     assert not list(target.glob(f"{RUN}*"))
 
@@ -438,7 +438,7 @@ def test_a_run_killed_at_every_write_gives_the_same_release(tmp_path: Path) -> N
     def run(target: Path) -> None:
         purpose = RedactionPurpose(Redactor.of(fill="grey"), declared)
         meter = Meter(folder=target.with_name(f"{target.name}-odometer"))
-        carry_out(str(source), target, purpose, Local(1), Choices(shard_size=1), Conduct(meter=meter))
+        carry_out(str(source), target, purpose, LocalEngine(1), Choices(shard_size=1), Conduct(meter=meter))
 
     run(tmp_path / "whole")
     wanted, deaths = contents(tmp_path / "whole"), 0
@@ -470,6 +470,6 @@ def test_ray_redacts_as_this_process_does(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     source, declared = folder(tmp_path / "in"), regions(tmp_path / "r.json")
     purpose = RedactionPurpose(Redactor.of(odometer=False, fill="grey"), declared)
-    carry_out(str(source), tmp_path / "local", purpose, Local(1), Choices(shard_size=2))
-    carry_out(str(source), tmp_path / "ray", purpose, Ray(1), Choices(shard_size=2))
+    carry_out(str(source), tmp_path / "local", purpose, LocalEngine(1), Choices(shard_size=2))
+    carry_out(str(source), tmp_path / "ray", purpose, RayEngine(1), Choices(shard_size=2))
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")

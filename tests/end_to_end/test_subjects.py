@@ -19,7 +19,7 @@ from PIL import Image
 from dipp.core.geometry import Geometry
 from dipp.data import manifest, subjects
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.data.recording import recorded, restored
 from dipp.data.sources import Columns, Source, open_source
@@ -52,7 +52,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def released(table: Path, folder: Path, model: Path, **choices: Any) -> dict[str, Any]:
     wanted = Choices(shard_size=3, **choices)
-    privatize(str(table), folder, tiny_codec(model), str(model), Local(1), wanted, Conduct())
+    privatize(str(table), folder, tiny_codec(model), str(model), LocalEngine(1), wanted, Conduct())
     return manifest.verify(folder)
 
 

@@ -9,7 +9,7 @@ from dipp.core import chunking
 from dipp.core.plan import Plan
 from dipp.core.price import Sensitivity, StepRecord
 from dipp.core.signal import SIGNAL_OF_PIXEL
-from dipp.privacy.ledger import FIELDS, Selection
+from dipp.privacy.ledger import FIELDS, StepDraws
 from dipp.privacy.recorder import Recorder
 from helpers.archives import SEED
 from helpers.geometry import of_pixels
@@ -40,13 +40,13 @@ def record(plan: Plan, pixels: int, channels: int = 3, recorder: Recorder | None
     return recorder
 
 
-def terms(record: Selection) -> Sensitivity:
+def terms(record: StepDraws) -> Sensitivity:
     """Return the terms of a record of a code that is priced by a sensitivity."""
     assert isinstance(record.terms, Sensitivity)
     return record.terms
 
 
-def changed(record: Selection, **change: Any) -> Selection:
+def changed(record: StepDraws, **change: Any) -> StepDraws:
     """Return a record with other fields, of its own or of its terms."""
     own = {name: value for name, value in change.items() if name in FIELDS}
     inner = {name: value for name, value in change.items() if name not in FIELDS}

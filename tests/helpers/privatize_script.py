@@ -13,7 +13,7 @@ from unittest import mock
 
 from dipp.data import privatize
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.store import Store
 from dipp.odometer import Meter
 from helpers.datasets import SHARD_SIZE, tiny_codec
@@ -24,7 +24,7 @@ def main() -> None:
     model, source, destination, workers, *held = sys.argv[1:]
     store = functools.partial(HeldStore, held_at=int(held[0]), gate=Path(held[1])) if held else Store
     choices, codec = Choices(shard_size=SHARD_SIZE), tiny_codec(Path(model))
-    engine, meter = Local(int(workers)), Meter() if "COUNTED" in os.environ else None
+    engine, meter = LocalEngine(int(workers)), Meter() if "COUNTED" in os.environ else None
     with mock.patch.object(privatize, "Store", store):
         privatize.privatize(source, Path(destination), codec, model, engine, choices, Conduct(meter=meter))
 

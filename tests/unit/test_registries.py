@@ -49,7 +49,7 @@ from dipp.core.price import Cost, Reach
 from dipp.core.steps import SensingStep
 from dipp.data import formats
 from dipp.data.choices import Choices
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.data.sources import Columns, Labels, Source, SourcePicture, fingerprint, open_source
 from dipp.errors import DippError
@@ -460,7 +460,9 @@ def test_a_registered_format_of_datasets_is_read(monkeypatch: pytest.MonkeyPatch
     assert isinstance(source, Strips)
     records = list(source.read(0, len(source)))
     assert all((record.content == picture).all() for record, picture in zip(records, pixels(12), strict=True))
-    summary = privatize(str(place), tmp_path / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=5))
+    summary = privatize(
+        str(place), tmp_path / "out", tiny_codec(model), str(model), LocalEngine(1), Choices(shard_size=5)
+    )
     assert summary.facts["images"] == 12
     assert summary.facts["labels"] is None
     loaded = dipp.load(tmp_path / "out", model)

@@ -204,7 +204,7 @@ class Encoder(Worker["CodecPicture"]):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoding(Purpose):
+class EncodingPurpose(Purpose):
     """The purpose of a run that encodes pictures."""
 
     codec: Codec

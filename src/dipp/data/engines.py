@@ -1,7 +1,7 @@
 """Engines run workers, which release shards. Each engine yields the contents of the published shards, in any order.
 
-`Local` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a forked
-child cannot use numba's threads). `Ray` uses Ray Data, which places, restarts and feeds actors that hold the model.
+`LocalEngine` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a forked
+child cannot use numba's threads). `RayEngine` uses Ray Data, which places, restarts and feeds actors that hold the model.
 Neither engine records which worker did what: if a shard is requested twice, it is still published once (`store`), and
 the second request is answered from the published file. So a lost worker costs no more than repeating the shard that it
 had not published.
@@ -70,7 +70,7 @@ def engine(name: str, workers: int | None = None, address: str | None = None, de
     if workers is not None and workers < 1:
         raise DippError("workers", f"must be at least 1, got {workers}")
     if name == "ray":
-        return Ray(workers, address)
+        return RayEngine(workers, address)
     if name != "local":
         raise DippError("engine", f"must be local or ray, got {name}")
     if address is not None:
@@ -80,12 +80,12 @@ def engine(name: str, workers: int | None = None, address: str | None = None, de
             raise DippError(
                 "workers", f"must be 1 on a GPU, got {workers}", "use --device cpu, or --engine ray for several GPUs"
             )
-        return Local(1)
-    return Local(workers or cores())
+        return LocalEngine(1)
+    return LocalEngine(workers or cores())
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalEngine:
     """An engine that runs workers on this machine."""
 
     workers: int = 1
@@ -176,7 +176,7 @@ def _release(shard: int) -> Contents:
 
 
 @dataclass(frozen=True)
-class Ray:
+class RayEngine:
     """An engine that runs workers on a Ray cluster."""
 
     workers: int | None = None

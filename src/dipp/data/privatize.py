@@ -33,7 +33,7 @@ from dipp.core import randomness
 from dipp.data import manifest
 from dipp.data.choices import DEFAULT, Choices, Conduct, Summary
 from dipp.data.contents import Contents
-from dipp.data.encoding import Encoding
+from dipp.data.encoding import EncodingPurpose
 from dipp.data.engines import Engine
 from dipp.data.purpose import Purpose
 from dipp.data.run import Run
@@ -64,7 +64,7 @@ def privatize(
     return carry_out(source, destination, encoding(codec, model, choices), engine, choices, conduct)
 
 
-def encoding(codec: Codec, model: str, choices: Choices) -> Encoding:
+def encoding(codec: Codec, model: str, choices: Choices) -> EncodingPurpose:
     """Return the purpose of a run that encodes. This draws the public seed, before the source is read.
 
     Args:
@@ -74,7 +74,7 @@ def encoding(codec: Codec, model: str, choices: Choices) -> Encoding:
     """
     seed = randomness.fresh_seed() if choices.seed is None else choices.seed
     codec.denoiser.prepare()
-    return Encoding(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
+    return EncodingPurpose(codec, model, seed, choices.seed is not None, choices.beacon, choices.window)
 
 
 def carry_out(

@@ -1,6 +1,6 @@
 """The ledger: the selections of an encoding, in the integers that were really used, and their cost to the worst unit.
 
-A `Selection` stands for one step: `chunks` draws for each image, all by the same law. Every archive has two ledgers,
+A `StepDraws` stands for one step: `chunks` draws for each image, all by the same law. Every archive has two ledgers,
 which must be equal. One follows from the plan, and anybody with the file can make it again (`Ledger.planned`). The
 encoder writes the other while it encodes, from the table that it looks pixels up in and the chunks that it deals
 (`recorder.Recorder`).
@@ -50,7 +50,7 @@ MAX_TOUCHED = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class StepDraws:
     """What one step released of every image: an index for each chunk, drawn by a code."""
 
     step: int
@@ -102,7 +102,7 @@ class Selection:
         return fields | self.terms.to_dict()
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Selection:
+    def from_dict(cls, content: Mapping[str, Any]) -> StepDraws:
         """Return the selection from the dictionary that `to_dict` made.
 
         Args:
@@ -121,7 +121,7 @@ class Selection:
         return cls(**fields, terms=kind.from_dict(terms))
 
 
-FIELDS = tuple(each.name for each in dataclasses.fields(Selection))
+FIELDS = tuple(each.name for each in dataclasses.fields(StepDraws))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Ledger:
     """C, the number of channels of a pixel."""
     period: int
     """P, the number of steps in which every coordinate is touched once; 1 if every step touches all of them."""
-    selections: tuple[Selection, ...]
+    selections: tuple[StepDraws, ...]
     unit: Unit = field(default_factory=Pixel)
     """The unit that is protected; ε and ρ are those of the worst unit."""
 
@@ -169,7 +169,7 @@ class Ledger:
         for part in (plan.coding, plan.channel, plan.code):
             part.require_certified()
         selections = [
-            Selection(
+            StepDraws(
                 step=number,
                 code=plan.code.name,
                 terms=plan.terms(step),
@@ -288,7 +288,7 @@ class Ledger:
             DippError: A field is missing or invalid.
         """
         try:
-            rows = tuple(map(Selection.from_dict, content["selections"]))
+            rows = tuple(map(StepDraws.from_dict, content["selections"]))
             return cls(content["channels"], content["period"], rows, units.from_dict(content["unit"]))
         except (KeyError, TypeError):
             raise DippError("ledger", "must have the fields that Ledger.to_dict writes") from None

@@ -14,7 +14,7 @@ from dipp.core.plan import Plan
 from dipp.core.price import StepRecord
 from dipp.core.unit import Unit
 from dipp.errors import DippError
-from dipp.privacy.ledger import Ledger, Selection
+from dipp.privacy.ledger import Ledger, StepDraws
 
 
 class Recorder:
@@ -27,7 +27,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._designs: set[tuple[int, int, Unit]] = set()
-        self._met: dict[int, Selection] = {}
+        self._met: dict[int, StepDraws] = {}
         self._images: dict[int, int] = defaultdict(int)
         self._seen: set[tuple[int, Geometry]] = set()
         self._spent: dict[Geometry, NDArray[np.float64]] = {}
@@ -58,7 +58,7 @@ class Recorder:
         parts, apart = plan.code.deal.dealt(chunks, *planned.grid(plan.unit, geometry))
         # A unit that the edge of a small picture cuts off has fewer parts, and is charged like a whole one.
         touched = max(int(parts.max(initial=1)), plan.touches(geometry.channels, planned))
-        met = Selection(
+        met = StepDraws(
             step=step,
             code=plan.code.name,
             terms=plan.code.recorded(used),

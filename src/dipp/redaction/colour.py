@@ -20,7 +20,7 @@ CURVE_TOLERANCE, PRIMARY_TOLERANCE = 0.006, 0.003
 
 
 @dataclass(frozen=True)
-class Space:
+class ColourSpace:
     """A standard colour space: its primaries relative to the white D50, and its curve."""
 
     name: str
@@ -43,17 +43,17 @@ PIECEWISE = (
 """The curve of sRGB."""
 GAMMA = b"curv" + bytes(4) + struct.pack(">IH", 1, 563) + bytes(2)
 """The curve of Adobe RGB: 563/256."""
-SRGB = Space("sRGB", ((0.4360, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141)), PIECEWISE)
-DISPLAY_P3 = Space(
+SRGB = ColourSpace("sRGB", ((0.4360, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141)), PIECEWISE)
+DISPLAY_P3 = ColourSpace(
     "Display P3", ((0.5151, 0.2412, -0.0011), (0.2920, 0.6922, 0.0419), (0.1571, 0.0666, 0.7841)), PIECEWISE
 )
-ADOBE_RGB = Space(
+ADOBE_RGB = ColourSpace(
     "Adobe RGB (1998)", ((0.6097, 0.3111, 0.0195), (0.2053, 0.6257, 0.0609), (0.1492, 0.0632, 0.7446)), GAMMA
 )
 SPACES = (SRGB, DISPLAY_P3, ADOBE_RGB)
 
 
-def standard(profile: bytes) -> Space | None:
+def standard(profile: bytes) -> ColourSpace | None:
     """Return the standard space that an ICC profile describes; None for other spaces and for invalid profiles."""
     try:
         tags = _tags(profile)
@@ -75,7 +75,7 @@ def standard(profile: bytes) -> Space | None:
     return None
 
 
-def profile(space: Space) -> bytes:
+def profile(space: ColourSpace) -> bytes:
     """Return the bytes of our own ICC profile for a standard space; empty for sRGB."""
     if space is SRGB:
         return b""

@@ -28,7 +28,7 @@ from dipp.attest import checks, envelope, keys, statement
 from dipp.attest.checks import Reference, ReleaseCheck
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.errors import DippError
 from dipp.models import embedded
@@ -66,7 +66,7 @@ def made(encoded: bytes, tmp_path: Path) -> Path:
 def dataset(codec: Codec, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     source = save_table(folder / "s.parquet", 6)
-    privatize(str(source), folder / "out", codec, str(embedded.FOLDER), Local(1), Choices(shard_size=3))
+    privatize(str(source), folder / "out", codec, str(embedded.FOLDER), LocalEngine(1), Choices(shard_size=3))
     return folder / "out"
 
 
@@ -138,7 +138,7 @@ def _rsa(private: Path, public: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     made = rsa.generate_private_key(65537, 2048)
-    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    pem, pkcs8 = serialization.EncodingPurpose.PEM, serialization.PrivateFormat.PKCS8
     private.write_bytes(made.private_bytes(pem, pkcs8, serialization.NoEncryption()))
     subject = serialization.PublicFormat.SubjectPublicKeyInfo
     public.write_bytes(made.public_key().public_bytes(pem, subject))

@@ -35,7 +35,7 @@ from dipp.core.plan import Coding, Plan
 from dipp.core.price import Reach, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 from dipp.core.steps import SensingStep
-from dipp.privacy.ledger import Ledger, Selection
+from dipp.privacy.ledger import Ledger, StepDraws
 
 Floats = NDArray[np.float64]
 
@@ -131,12 +131,12 @@ def law(largest: int, fraction_bits: int) -> Law:
     return Law(largest, fraction_bits)
 
 
-def record(clip: int, slope: int, fraction_bits: int) -> Selection:
+def record(clip: int, slope: int, fraction_bits: int) -> StepDraws:
     """Return the record of a step with these integers."""
     sensitivity, largest = 2 * min(clip, slope), min(clip, 2 * slope)
     eta = Pairs().eta(Reach(sensitivity, largest, fraction_bits))
     terms_of_step = Sensitivity(Fraction(1), sensitivity, fraction_bits, eta, clip, slope)
-    return Selection(0, "pairs", terms_of_step, candidates=2, chunks=1, touched=1, apart=True)
+    return StepDraws(0, "pairs", terms_of_step, candidates=2, chunks=1, touched=1, apart=True)
 
 
 RECORDS = [

@@ -16,7 +16,7 @@ from helpers.refusals import refused
 
 from dipp.data import engines
 from dipp.data.contents import Contents, SkippedPosition
-from dipp.data.engines import Local, Ray
+from dipp.data.engines import LocalEngine, RayEngine
 from dipp.errors import MiscomputedError
 
 
@@ -66,8 +66,8 @@ class FakeRay:
 def run(monkeypatch: pytest.MonkeyPatch, cluster: FakeRay, shards: range) -> Iterator[Contents]:
     worker: Any = SimpleNamespace(job=SimpleNamespace(device="cpu"))
     monkeypatch.setattr(engines, "_ray", lambda: cluster)
-    monkeypatch.setattr(Ray, "_connected", lambda *_: contextlib.nullcontext())
-    return Ray().run(worker, shards, lambda _: None)
+    monkeypatch.setattr(RayEngine, "_connected", lambda *_: contextlib.nullcontext())
+    return RayEngine().run(worker, shards, lambda _: None)
 
 
 def test_a_pipeline_that_ray_gives_up_is_repeated_for_the_remaining_shards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_an_answer_counts_if_another_process_dies_at_the_same_time(monkeypatch: 
     """A round that answered a shard is repeated for the others, in whichever order the futures are handled."""
     monkeypatch.setattr(engines, "ProcessPoolExecutor", FakePool)
     worker: Any = SimpleNamespace(job=None)
-    answers = Local(2).run(worker, range(9), lambda _: None)
+    answers = LocalEngine(2).run(worker, range(9), lambda _: None)
     answered = [next(answers).first for _ in range(8)]
     assert sorted(answered) == [1, 2, 3, 4, 5, 6, 7, 8]
     with refused("workers", "anything"):
@@ -143,4 +143,4 @@ def test_a_mismatch_is_not_repeated_if_a_process_dies_at_the_same_time(monkeypat
     monkeypatch.setattr(engines, "ProcessPoolExecutor", Wrong)
     for _ in range(20):  # futures are handled in the order of their addresses, which varies
         with pytest.raises(MiscomputedError):
-            list(Local(2).run(worker, range(4), lambda _: None))
+            list(LocalEngine(2).run(worker, range(4), lambda _: None))

@@ -26,7 +26,7 @@ import dipp
 from dipp.cli.options import EXIT_NOT_COMPARED
 from dipp.codec.codec import Codec
 from dipp.data.choices import Choices
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.folder import PAPERS
 from dipp.data.privatize import privatize
 from dipp.errors import NoCertificateError
@@ -55,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dataset(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     source = save_table(folder / "s.parquet", 6)
-    privatize(str(source), folder / "out", tiny_codec(model), str(model), Local(1), Choices(shard_size=4))
+    privatize(str(source), folder / "out", tiny_codec(model), str(model), LocalEngine(1), Choices(shard_size=4))
     return folder / "out"
 
 
@@ -202,7 +202,7 @@ def test_labels_may_be_text(model: Path, tmp_path: Path) -> None:
     names = [f"a{label}" for label in table["label"].to_pylist()]
     pq.write_table(table.drop_columns("label").append_column("label", [names]), tmp_path / "t.parquet")
     out = tmp_path / "out"
-    privatize(str(tmp_path / "t.parquet"), out, tiny_codec(model), str(model), Local(1), Choices())
+    privatize(str(tmp_path / "t.parquet"), out, tiny_codec(model), str(model), LocalEngine(1), Choices())
     writing.write(out, WORDS)
     fields = json.loads((out / "croissant.json").read_text())["recordSet"][0]["field"]
     assert {field["name"]: field["dataType"] for field in fields}["label"] == "sc:Text"

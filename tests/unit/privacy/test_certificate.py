@@ -35,7 +35,7 @@ from dipp.errors import DippError, NoCertificateError
 from dipp.format.archive import Archive
 from dipp.planning.presets import DIFFC, PAPER
 from dipp.privacy.certificate import OBJECT_SIDES, Certificate
-from dipp.privacy.ledger import Ledger, Selection
+from dipp.privacy.ledger import Ledger, StepDraws
 from dipp.privacy.limits import ASSUMPTIONS, not_covered
 from dipp.privacy.printing import upper
 from dipp.privacy.recorder import Recorder
@@ -443,7 +443,7 @@ def test_ledgers_are_checked() -> None:
             dataclasses.replace(good, **bad)
     with refused("change"):
         good.epsilon_of_change(256)
-    assert isinstance(good.selections[0], Selection)
+    assert isinstance(good.selections[0], StepDraws)
 
 
 def test_a_certificate_reads_as_its_statement() -> None:

@@ -30,7 +30,7 @@ from dipp.planning.presets import PAPER
 from dipp.privacy import conversions
 from dipp.privacy.budget import Budget, losses
 from dipp.privacy.certificate import Certificate
-from dipp.privacy.ledger import Ledger, Selection
+from dipp.privacy.ledger import Ledger, StepDraws
 from experiments.comparisons.channels import Huber, Logistic
 from experiments.comparisons.unclipped import SHARP
 
@@ -303,7 +303,7 @@ def _certificate(losses: list[float]) -> Certificate:
     """Return the certificate of selections with about the given ε each: whole numbers of units of 2^−15 bits."""
     units = [round(loss * 2**15 / (2 * math.log(2))) for loss in losses]
     made = (Sensitivity(Fraction(1), s, 15, ETA) for s in units)
-    rows = (Selection(i, "flat", one, 256, 1, touched=1, apart=True) for i, one in enumerate(made))
+    rows = (StepDraws(i, "flat", one, 256, 1, touched=1, apart=True) for i, one in enumerate(made))
     return Certificate((Ledger(1, 1, tuple(rows)),))
 
 

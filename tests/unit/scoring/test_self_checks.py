@@ -28,7 +28,7 @@ from dipp.core.channels import Channel, Laplace, Sign
 from dipp.core.geometry import Geometry
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.data.choices import Choices, Conduct
-from dipp.data.engines import Local
+from dipp.data.engines import LocalEngine
 from dipp.data.privatize import privatize
 from dipp.data.store import Store
 from dipp.errors import MiscomputedError
@@ -254,7 +254,7 @@ def test_a_mismatch_ends_a_run_for_good(
 
     def run(**more: Any) -> None:
         conduct = Conduct(meter=Meter(), **more)
-        privatize(str(source), out, codec, str(model), Local(1), Choices(shard_size=2), conduct)
+        privatize(str(source), out, codec, str(model), LocalEngine(1), Choices(shard_size=2), conduct)
 
     with monkeypatch.context() as broken:
         broken.setattr(scoring, "backend", lambda _: on)
