@@ -1,10 +1,10 @@
 """Engines run workers, which release shards. Each engine yields the contents of the published shards, in any order.
 
-`LocalEngine` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a forked
-child cannot use numba's threads). `RayEngine` uses Ray Data, which places, restarts and feeds actors that hold the model.
-Neither engine records which worker did what: if a shard is requested twice, it is still published once (`store`), and
-the second request is answered from the published file. So a lost worker costs no more than repeating the shard that it
-had not published.
+`LocalEngine` works in this process, with batches on the GPU or on all cores, or in a pool of spawned processes (a
+forked child cannot use numba's threads). `RayEngine` uses Ray Data, which places, restarts and feeds actors that hold
+the model. Neither engine records which worker did what: if a shard is requested twice, it is still published once
+(`store`), and the second request is answered from the published file. So a lost worker costs no more than repeating the
+shard that it had not published.
 """
 
 from __future__ import annotations

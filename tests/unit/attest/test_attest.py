@@ -138,7 +138,7 @@ def _rsa(private: Path, public: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     made = rsa.generate_private_key(65537, 2048)
-    pem, pkcs8 = serialization.EncodingPurpose.PEM, serialization.PrivateFormat.PKCS8
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     private.write_bytes(made.private_bytes(pem, pkcs8, serialization.NoEncryption()))
     subject = serialization.PublicFormat.SubjectPublicKeyInfo
     public.write_bytes(made.public_key().public_bytes(pem, subject))
