@@ -69,8 +69,8 @@ def main() -> None:
             for device, other in codecs.items():
                 ends = (end.noisy() for end in Decoder(other.denoiser).ends(archive, NOISY))
                 states, means = zip(*((x, denoisers[device].x0(x, t)) for x, t in ends), strict=True)
-                found["noisy"].append(np.concatenate([host(one) for one in states]))
-                found["mean"].append(np.concatenate([host(one) for one in means]))
+                found["noisy"].append(np.concatenate([host(state) for state in states]))
+                found["mean"].append(np.concatenate([host(mean) for mean in means]))
             row: dict[str, Any] = {"preset": name, "encoded_on": encoder, "steps": len(plan.steps)}
             for kind, (one, two) in found.items():
                 row[kind] = float(np.abs(one - two).max()) * HALF

@@ -154,7 +154,9 @@ def fewer(photographs: list[Path], epsilon: float) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for most in CALLS:
         options = dataclasses.replace(planner, calls=most).frontier(budget)
-        point = max((one for one in options if one.bpp <= planner.rate * 1.002), key=lambda one: one.psnr)
+        point = max(
+            (option for option in options if option.bpp <= planner.rate * 1.002), key=lambda option: option.psnr
+        )
         codec, measured = Codec(denoiser, point.plan, table=table.residuals.digest), list[float]()
         for path in photographs:
             pixels = middle(path, SIDE)

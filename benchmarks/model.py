@@ -112,7 +112,7 @@ def seams(pixels: Pixels) -> dict[str, float]:
     photonet.TILE, photonet.WIDEST = SEAM_SIDE, 0  # in place of bands
     (tiled,) = codec.decode(archive)
     squares = [np.square(one.astype(np.float64) - pixels).mean(axis=2) for one in (tiled, whole)]
-    in_tiles, in_whole = (one[near].mean() / one[~near].mean() for one in squares)
+    in_tiles, in_whole = (square[near].mean() / square[~near].mean() for square in squares)
     return {
         "error within 4 pixels of borders over error elsewhere, in tiles": round(float(in_tiles), 4),
         "the same in tiles over that in the whole": round(float(in_tiles / in_whole), 4),

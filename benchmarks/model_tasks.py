@@ -80,7 +80,7 @@ def boxes(denoisers: Mapping[str, Denoiser], pixels: Pixels) -> dict[str, Any]:
         unknown[top : top + side, left : left + side] = True
         for way, paint in ways.items():
             signals = (np.asarray(to_signal(one), np.float32) * ~unknown[..., None] for one in pixels)
-            painted = torch.from_numpy(np.stack([paint(one, unknown) for one in signals])).permute(0, 3, 1, 2)
+            painted = torch.from_numpy(np.stack([paint(signal, unknown) for signal in signals])).permute(0, 3, 1, 2)
             shown = to_pixels(painted)
             result.setdefault(f"{side}×{side}", {})[way] = psnr(shown[:, unknown], pixels[:, unknown])
     return result

@@ -92,8 +92,8 @@ class Case:
 
 def cases(places: list[Path], sizes: tuple[int, ...]) -> Iterator[Case]:
     """Yield the boxes of all photographs."""
-    for place in places:
-        with Image.open(place) as image:
+    for place_ in places:
+        with Image.open(place_) as image:
             image.thumbnail((LONGEST, LONGEST), Image.Resampling.LANCZOS)
             pixels = np.asarray(image.convert("RGB"), np.float32) / np.float32(127.5) - 1
         drawn = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def cases(places: list[Path], sizes: tuple[int, ...]) -> Iterator[Case]:
             box = np.zeros(pixels.shape[:2], bool)
             box[top : top + side, left : left + side] = True
             for part, own in crops(box):
-                yield Case(place.stem, side, pixels[part], own)
+                yield Case(place_.stem, side, pixels[part], own)
 
 
 def db(error: float) -> float:
@@ -119,7 +119,7 @@ def row(side: int, errors: NDArray[np.float64], seams: NDArray[np.float64]) -> d
         "side": side,
         "boxes": len(errors),
         "PSNR": db(float(errors.mean())),
-        "mean of PSNRs": round(float(np.mean([db(one) for one in errors])), 2),
+        "mean of PSNRs": round(float(np.mean([db(error) for error in errors])), 2),
         "seam": round(float(seams[:, 0].sum() / seams[:, 1].sum()), 2),
     }
 
@@ -151,7 +151,9 @@ def main() -> None:
         "--sheet", type=Path, help="path of a picture of boxes of 64 and 128 pixels in the first photographs"
     )
     arguments = parser.parse_args()
-    places = sorted(path for one in arguments.folders for path in one.iterdir() if path.suffix in (".png", ".jpg"))
+    places = sorted(
+        path for folder in arguments.folders for path in folder.iterdir() if path.suffix in (".png", ".jpg")
+    )
     places = places[:2] if arguments.quick else places
     facts, fills, shown = provenance(), rivals(), list[dict[str, Signal]]()
     found: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
@@ -161,14 +163,14 @@ def main() -> None:
             made[name] = case.filled(fill)
             values = case.error(made[name]), case.step(made[name]), case.step(case.original)
             found.setdefault((case.side, name), []).append(values)
-        if case.side in (64, 128) and case.name in {place.stem for place in places[:SHOWN]}:
+        if case.side in (64, 128) and case.name in {place_.stem for place_ in places[:SHOWN]}:
             shown.append(made)
     rows = []
     for (side, name), measured in found.items():
         table = np.array(measured)
         rows.append({"fill": name, **row(side, table[:, 0], table[:, 1:])})
         print(*rows[-1].values(), flush=True)
-    write(arguments.out, {**facts, "photographs": [place.name for place in places], "rows": rows})
+    write(arguments.out, {**facts, "photographs": [place_.name for place_ in places], "rows": rows})
     if arguments.sheet is not None:
         with files.atomic(arguments.sheet) as part:
             sheet(shown).save(part, "JPEG", quality=90)

@@ -47,7 +47,7 @@ def measured(path: Path, side: int) -> list[float]:
         return float(10 * np.log10(255**2 / max(error, 1e-3)))
 
     archives = (asking.ask(denoiser, plan_of_regions(unit, epsilon), base, original) for epsilon in EPSILONS)
-    return [psnr(base), *(psnr(asking.decoded(denoiser, one, base)) for one in archives)]
+    return [psnr(base), *(psnr(asking.decoded(denoiser, archive, base)) for archive in archives)]
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def surface() -> Floats:
         budget = Budget.pure(float(epsilon))
         points = sharp.planner(denoiser, table, budget, Geometry(1, PIXELS, 3)).frontier(budget)
         for column, rate in enumerate(RATES):
-            found[row, column] = max((one.psnr for one in points if one.bpp <= rate), default=np.nan)
+            found[row, column] = max((point.psnr for point in points if point.bpp <= rate), default=np.nan)
     return found
 
 

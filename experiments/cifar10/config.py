@@ -105,7 +105,7 @@ class Config:
             protocol = Protocol(**_frozen(content.pop("protocol", {})))
             parts = {"ancestral": Ancestral, "probes": Probes}
             more = {name: kind(**_frozen(content.pop(name))) for name, kind in parts.items() if name in content}
-            releases = tuple(one for group in groups for one in _releases(group, content["images"]))
+            releases = tuple(release for group in groups for release in _releases(group, content["images"]))
             reasons = {_group(g["method"], g.get("tag")): g["reason"] for g in groups}
             found = cls(**content, **more, protocol=protocol, releases=releases, reasons=reasons)
             found.check()

@@ -227,7 +227,7 @@ def probes(results: dict[str, Any], output: Path) -> None:
     """Draw how often the best guess is right, beside the bound for a pixel; and losses beside the certificate."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     share, loss = figure.subplots(1, 2)
-    found = sorted(results["probes"], key=lambda one: float(one["epsilon"]))
+    found = sorted(results["probes"], key=lambda probe: float(probe["epsilon"]))
     places = range(len(found))
     for kind, (colour, marker, label) in PROBES.items():
         rows = [one["kinds"][kind] for one in found]

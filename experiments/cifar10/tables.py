@@ -67,7 +67,7 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
     head = ["ε", "method", "bpp on disk", "accuracy, last epoch", "spread", "on clean pictures"]
     lines: list[list[str]] = []
     for claim in found:
-        for entry in sorted(claim["entries"], key=lambda one: -(one["accuracy"] or 0)):
+        for entry in sorted(claim["entries"], key=lambda entry: -(entry["accuracy"] or 0)):
             shares = (entry[key] for key in ("accuracy", "spread", "on_clean"))
             name = f"{entry['name']}{' (earlier)' * entry['earlier']}"
             name += f" [{entry['release']}]" * (entry["method"] == "sharp")

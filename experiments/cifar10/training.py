@@ -134,9 +134,9 @@ class Wave:
 
     def _sets(self, pictures: Sequence[Pixels]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the number of each classifier's set of pictures, and the different sets, on the device."""
-        sets = {id(one): one for one in pictures}
+        sets = {id(picture): picture for picture in pictures}
         numbers = {key: number for number, key in enumerate(sets)}
-        which = torch.tensor([numbers[id(one)] for one in pictures], device=self.device)
+        which = torch.tensor([numbers[id(picture)] for picture in pictures], device=self.device)
         return which, torch.stack([torch.from_numpy(one).to(self.device) for one in sets.values()])
 
     def _draws(self, task: Task, epoch: int) -> Draws:

@@ -81,7 +81,7 @@ def released(
         few, truth = states[0][:judged], to_signal(public[:judged])
         tried = [replace(step, snr_gain=float(np.float32(factor / error))) for factor in LABELS]
         pictures = [_after([*done, one], unit, denoiser, geometry).expected(number + 1, few) for one in tried]
-        errors = [float(np.square(host(colours_last(one)) - truth).mean()) for one in pictures]
+        errors = [float(np.square(host(colours_last(picture)) - truth).mean()) for picture in pictures]
         done.append(tried[int(np.argmin(errors))])
     return shown(_after(done, unit, denoiser, geometry).expected(len(done), states[1]))
 

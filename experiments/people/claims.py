@@ -165,7 +165,7 @@ def _asked(chain: Chain, pictures: Pixels, times: int) -> Indices:
     rows = []
     for time_of in range(times):
         numbers = range(time_of * len(pictures), (time_of + 1) * len(pictures))
-        rows.append(encode_batch(chain, [CodecPicture(one) for one in pictures], numbers, Recorder())[0])
+        rows.append(encode_batch(chain, [CodecPicture(picture) for picture in pictures], numbers, Recorder())[0])
     return np.concatenate(rows)
 
 

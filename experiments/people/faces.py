@@ -81,7 +81,9 @@ def _of_sheet(path: Path) -> Pixels:
 
 def _of_folder(folder: Path) -> Pixels:
     people = sorted((path for path in folder.iterdir() if path.is_dir()), key=_order)
-    rows = [sorted((path for path in one.iterdir() if path.suffix in SUFFIXES), key=_order)[:EACH] for one in people]
+    rows = [
+        sorted((path for path in person.iterdir() if path.suffix in SUFFIXES), key=_order)[:EACH] for person in people
+    ]
     if len(rows) < 2 or any(len(row) < EACH for row in rows):
         raise DippError(
             "faces",

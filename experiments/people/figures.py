@@ -76,7 +76,7 @@ def _percent(value: float | None) -> str:
 def _claims(records: list[dict[str, Any]]) -> str:
     """Return a row for each ε: the likelihood on known pictures, the best attacker on others, and made pictures."""
     rows = []
-    for record in sorted(records, key=lambda one: one["epsilon"]):
+    for record in sorted(records, key=lambda record: record["epsilon"]):
         (made,) = _of(record, "made")
         last = [f"{_tenth(made['top-1'])} of {made['people']}", _bound(made["bounds"][0])]
         rows.append([f"{record['epsilon']:g}", *_attacked(record, "known", "other"), *last])
@@ -85,7 +85,7 @@ def _claims(records: list[dict[str, Any]]) -> str:
 
 def _regions(records: list[dict[str, Any]]) -> str:
     """Return a row for each ε of a region: the likelihood on known pictures, and the strongest attacker on others."""
-    every = sorted(records, key=lambda one: one["epsilon"])
+    every = sorted(records, key=lambda record: record["epsilon"])
     return _table(["ε", *ATTACKED], [[f"{one['epsilon']:g}", *_attacked(one, *REGION)] for one in every])
 
 
@@ -205,7 +205,7 @@ def _draw(found: dict[str, list[dict[str, Any]]], output: Path) -> None:
 
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    claims = sorted(found["claims"], key=lambda one: one["epsilon"])
+    claims = sorted(found["claims"], key=lambda claim: claim["epsilon"])
     if claims:
         people = next(row["people"] for row in claims[0]["rows"] if row["probes"] == "known")
         grid = np.linspace(0, 4.5, 60)
@@ -216,9 +216,11 @@ def _draw(found: dict[str, list[dict[str, Any]]], output: Path) -> None:
             ("known", "o", "likelihood, known pictures"),
             ("other", "s", "strongest, other pictures"),
         ):
-            best = [max(row["top-1"] for row in one["rows"] if row["probes"] == probes) for one in claims]
-            left.plot([one["epsilon"] for one in claims], [100 * b for b in best], mark, color="#08519c", label=label)
-        made = [next(row for row in one["rows"] if row["probes"] == "made") for one in claims]
+            best = [max(row["top-1"] for row in claim["rows"] if row["probes"] == probes) for claim in claims]
+            left.plot(
+                [claim["epsilon"] for claim in claims], [100 * b for b in best], mark, color="#08519c", label=label
+            )
+        made = [next(row for row in claim["rows"] if row["probes"] == "made") for claim in claims]
         left.plot([c["epsilon"] for c in claims], [100 * m["bounds"][0] for m in made], "_", ms=16, color="#d94801")
         left.plot(
             [c["epsilon"] for c in claims],
@@ -230,7 +232,7 @@ def _draw(found: dict[str, list[dict[str, Any]]], output: Path) -> None:
     left.set(xlabel="ε of the whole picture", ylabel="top-1, %", title="claims", ylim=(0, 100))
     left.legend(frameon=False, fontsize=8)
     named: list[tuple[float, float, str]] = []
-    shown = [one for one in found["faces"] if one["family"] != "clean"]
+    shown = [face for face in found["faces"] if face["family"] != "clean"]
     for one in sorted(shown, key=lambda record: -record["top-1 of the strongest"]):
         x, y, name = one["PSNR"], 100 * one["top-1 of the strongest"], _name(one)
         right.plot(x, y, "o", color=COLOURS.get(one["family"], OTHER))

@@ -135,7 +135,7 @@ def region(pictures: Pixels) -> Regions:
 def blurred(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     """Return pictures under a Gaussian blur."""
     blur = ImageFilter.GaussianBlur(method.size)
-    return np.stack([np.asarray(Image.fromarray(one).filter(blur)) for one in pictures])
+    return np.stack([np.asarray(Image.fromarray(picture).filter(blur)) for picture in pictures])
 
 
 def pixelated(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
@@ -149,7 +149,7 @@ def boxed(method: Method, pictures: Pixels, _: Pixels) -> Pixels:
     unknown = np.zeros(pictures.shape[1:3], bool)
     unknown[top:bottom, left:right] = True
     fill = paint.black if method.family == "black box" else paint.Painter(denoiser())
-    known = [np.where(unknown[..., None], 0, to_signal(one)).astype(np.float32) for one in pictures]
+    known = [np.where(unknown[..., None], 0, to_signal(picture)).astype(np.float32) for picture in pictures]
     painted = np.stack([fill(one, unknown) for one in known])
     return np.where(unknown[..., None], _shown(painted.astype(float)), pictures)
 

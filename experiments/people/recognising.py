@@ -75,8 +75,8 @@ def measured(method: Method, faces: Faces, store: Store) -> dict[str, Any]:
         "epsilon": method.epsilon,
         "people": faces.people,
         "probes": len(probes),
-        "top-1 of the strongest": max(one["top-1"] for one in attackers.values()),
-        "top-5 of the strongest": max(one["top-5"] for one in attackers.values()),
+        "top-1 of the strongest": max(attacker["top-1"] for attacker in attackers.values()),
+        "top-5 of the strongest": max(attacker["top-5"] for attacker in attackers.values()),
         "attackers": attackers,
         "bound": _bound(method, faces.people),
         "PSNR": round(quality(shown, probes), 2),
@@ -113,7 +113,7 @@ def _likelihoods(method: Method, shown: Pixels, archive: Archive | None, gallery
 def _described(faces: Faces) -> tuple[list[Face], list[Face]]:
     """Return dlib's descriptions of the clean gallery and of the clean probes."""
     gallery, probes = faces.gallery[0], faces.probes[0]
-    return _seen(gallery), [descriptors.face(one, describe=False) for one in probes]
+    return _seen(gallery), [descriptors.face(probe, describe=False) for probe in probes]
 
 
 def _seen(pictures: Pixels) -> list[Face]:
@@ -153,7 +153,7 @@ def _clean(recogniser: Recogniser, faces: Faces) -> Any:
 
 def _sized(pictures: Pixels, like: Pixels) -> Pixels:
     height, width = like.shape[1:3]
-    return np.stack([np.asarray(Image.fromarray(one).resize((width, height))) for one in pictures])
+    return np.stack([np.asarray(Image.fromarray(picture).resize((width, height))) for picture in pictures])
 
 
 def _result(scores: Floats, who: Integers) -> dict[str, Any]:

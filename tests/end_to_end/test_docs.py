@@ -38,7 +38,9 @@ ELSEWHERE = {DOCS / "release-a-dataset.md"}
 RUN = [
     page
     for page in PAGES
-    if page.suffix == ".md" and page not in ELSEWHERE and any(one.kind in ("python", "sh") for one in snippets(page))
+    if page.suffix == ".md"
+    and page not in ELSEWHERE
+    and any(snippet.kind in ("python", "sh") for snippet in snippets(page))
 ]
 SMALL = (24, 24)
 """Side of pictures here: what is shown is the same as with large ones, and takes a second instead of many."""
@@ -90,14 +92,19 @@ def test_each_notebook_runs_and_keeps_its_outputs(
 
 def kinds(outputs: list[dict[str, Any]]) -> list[tuple[str, set[str]]]:
     """Return the kind of each output, and the forms in which it can be shown."""
-    return [(one["output_type"], set(one.get("data", {}))) for one in outputs]
+    return [(output["output_type"], set(output.get("data", {}))) for output in outputs]
 
 
 def prepare(page: Path, run: Command) -> None:
     """Make the files that a page assumes in the current folder: photographs, an archive, a released dataset."""
-    named = {word for one in snippets(page) if one.kind in ("python", "sh") for word in re.split(r"[\s\"]", one.text)}
+    named = {
+        word
+        for snippet in snippets(page)
+        if snippet.kind in ("python", "sh")
+        for word in re.split(r"[\s\"]", snippet.text)
+    }
     for file in {"cat.png", "coffee.png"} & named:
-        if not any(["example", file] in one.commands for one in snippets(page)):
+        if not any(["example", file] in snippet.commands for snippet in snippets(page)):
             run("example", file)
             shrink(Path(file))
     if "pets-private" in named:
@@ -128,8 +135,8 @@ def test_every_command_that_a_page_shows_is_understood(
     monkeypatch.chdir(tmp_path)
     Path("DIR").mkdir()  # the name that pages give the folder of a denoiser
     group: Any = typer.main.get_command(app)
-    for one in snippets(page):
-        for arguments in one.commands:
+    for snippet in snippets(page):
+        for arguments in snippet.commands:
             command, *rest = arguments
             assert command in group.commands, f"dipp {command}"
             group.commands[command].make_context(f"dipp {command}", list(rest))
@@ -379,7 +386,10 @@ def sentences(text: str) -> Iterator[str]:
 def test_a_fifty_fifty_guess_names_its_reader() -> None:
     """The reader is named in the same sentence, and no word plays the guess down."""
     found = [
-        (page, one) for page in PAGES for one in sentences(page.read_text(encoding="utf-8")) if "fifty-fifty" in one
+        (page, sentence)
+        for page in PAGES
+        for sentence in sentences(page.read_text(encoding="utf-8"))
+        if "fifty-fifty" in sentence
     ]
     assert len({page for page, _ in found}) >= 3
     for page, one in found:
@@ -391,13 +401,13 @@ def test_a_fifty_fifty_guess_names_its_reader() -> None:
 
 def test_every_example_of_a_release_takes_the_default() -> None:
     for page in PAGES:
-        for one in snippets(page):
-            for command, *rest in one.commands:
+        for snippet in snippets(page):
+            for command, *rest in snippet.commands:
                 larger = {"--hide", "--unit"} & set(rest)  # the default is that of a pixel
                 if command in ("encode", "privatize") and "--epsilon" in rest and not larger:
                     assert float(rest[rest.index("--epsilon") + 1]) == DEFAULT_EPSILON, f"{name(page)}: {command}"
             if page.suffix == ".md":
-                given = re.findall(r"from_pretrained\(.*epsilon=([\d.]+)", one.text)
+                given = re.findall(r"from_pretrained\(.*epsilon=([\d.]+)", snippet.text)
                 assert {*map(float, given)} <= {DEFAULT_EPSILON}, name(page)
     assert "**Begin with ε = 1.**" in (DOCS / "choosing.md").read_text()
 

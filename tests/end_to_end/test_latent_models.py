@@ -59,8 +59,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Save a latent model of every kind, each with the public table of its questions."""
     places = {kind: save(tmp_path_factory.mktemp("latent"), kind) for kind in SCHEDULERS}
-    for place in places.values():
-        Books.write(place, {}, [])
+    for place_ in places.values():
+        Books.write(place_, {}, [])
     return places
 
 

@@ -313,7 +313,7 @@ def test_other_sizes_are_collated_as_a_list(release: Path, model: Path) -> None:
     with pytest.raises(RuntimeError, match="equal size"):
         next(iter(DataLoader(data, batch_size=5)))
     ((pictures, labels),) = DataLoader(data, batch_size=5, collate_fn=dipp.collate)
-    assert [tuple(one.shape) for one in pictures] == [(3, 8, 16), (3, 8, 16), (3, 8, 8), (3, 8, 8), (3, 8, 8)]
+    assert [tuple(picture.shape) for picture in pictures] == [(3, 8, 16), (3, 8, 16), (3, 8, 8), (3, 8, 8), (3, 8, 8)]
     assert labels.tolist() == [-1, 0, 0, 1, 1]
     assert dipp.collate([]) == []
     assert dipp.collate([(torch.zeros(1), "a"), (torch.zeros(2), "b")])[1] == ["a", "b"]

@@ -203,7 +203,7 @@ def sample(name: str) -> bytes:
 
 def plan_of(table: dict[str, Any], epsilon: float, code: Pairs | Flat) -> Plan:
     """Return a plan of the page's table; for the flat code with few candidates."""
-    entry = next(one for one in table["plans"] if (one["epsilon"], one["rate"]) == (epsilon, 1.0))
+    entry = next(plan for plan in table["plans"] if (plan["epsilon"], plan["rate"]) == (epsilon, 1.0))
     size, bits = (1, 1) if isinstance(code, Pairs) else (40, 8)
     tilt = entry["tilt"] if isinstance(code, Pairs) else entry["tilt"] / 4
     steps = zip(entry["clips"], entry["gains"], strict=True)
@@ -476,11 +476,11 @@ def test_every_image_of_an_archive_can_be_seen(page: Page, table: Any) -> None:
 
 
 def test_certificates_of_all_plans_are_pythons(page: Page, table: Any) -> None:
-    for one in table["plans"]:
-        if one["pixels"] > table["pixels"]:
+    for plan in table["plans"]:
+        if plan["pixels"] > table["pixels"]:
             continue  # without a picture, the page states figures of a small one
-        set_budget(page, table, one["epsilon"], one["rate"])
-        epsilon = one["certificate"][0]
+        set_budget(page, table, plan["epsilon"], plan["rate"])
+        epsilon = plan["certificate"][0]
         said = page.inner_text("#belief")
         assert f"with a certificate of ε = {upper(epsilon)}." in page.inner_text("#rate-words")
         assert "for somebody who knows every other pixel of the picture" in said

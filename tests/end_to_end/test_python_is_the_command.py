@@ -80,7 +80,7 @@ def public(parameters: PublicParameters) -> PublicParameters:
 def rows(folder: Path) -> list[Any]:
     """Return the content of an odometer, without names of releases, times and marks, which differ by its key."""
     odometer = Odometer.open(folder, make=False)
-    pictures = [(one.releases, one.epsilon, one.rho, one.name) for one in odometer.pictures(99)]
+    pictures = [(picture.releases, picture.epsilon, picture.rho, picture.name) for picture in odometer.pictures(99)]
     return [[row[2:] for row in odometer.releases()], sorted(pictures, key=str)]
 
 
@@ -110,7 +110,7 @@ def test_every_option_of_a_command_is_one_of_python() -> None:
     other = {"output", "overwrite", "as_json", "gaps", *counting}
     commands: Any = typer.main.get_command(app)
     for name, names in python.items():
-        command = {str(one.name) for one in commands.commands[name].params}
+        command = {str(param.name) for param in commands.commands[name].params}
         assert command - other == names - other - {"progress"}, name
 
 
@@ -162,7 +162,7 @@ def test_python_encodes_as_the_command_does(
     if "diffc" not in options:
         assert python.certificate == command.certificate
     messages = sides.caplog.messages
-    assert [one for one in messages if not one.startswith("odometer: ")] == 2 * warned
+    assert [message for message in messages if not message.startswith("odometer: ")] == 2 * warned
     assert all(record.levelno == logging.WARNING for record in sides.caplog.records)
     lines = [line.removeprefix("dipp: ") for line in said.splitlines()]
     assert of_odometer(messages) == of_odometer(lines)
@@ -227,7 +227,7 @@ def test_python_privatizes_as_the_command_does(single: bool, sides: Sides) -> No
     said, unused = json.loads(out), [line for line in err.splitlines() if line.startswith(("only", "bound"))]
     sides.count_in(folder / "python")
     summary = dipp.privatize(source, python, epsilon=4, model=model, workers=1, shard_size=2)
-    messages = [one for one in sides.caplog.messages if not one.startswith("odometer: ")]
+    messages = [message for message in sides.caplog.messages if not message.startswith("odometer: ")]
     assert messages == [*said["warnings"], *unused]
     assert [one[:2] for one in summary.skipped] == [(one["position"], one["reason"]) for one in said["skipped"]]
     assert json.loads(json.dumps(summary.facts["certificate"])) == said["certificate"]
@@ -345,7 +345,7 @@ def test_python_redacts_datasets_as_the_command_does(sides: Sides) -> None:
     said = json.loads(out)
     sides.count_in(sides.folder / "python")
     summary = dipp.privatize(source, python, regions=declared, fill="grey", workers=1)
-    assert [one for one in sides.caplog.messages if not one.startswith("odometer: ")] == said["warnings"]
+    assert [message for message in sides.caplog.messages if not message.startswith("odometer: ")] == said["warnings"]
     assert json.loads(json.dumps(summary.facts["certificate"])) == said["certificate"]
     assert rows(sides.folder / "python") == rows(sides.folder / "command")
     written = [

@@ -76,7 +76,7 @@ def test_several_pictures_go_to_a_folder(run: Command) -> None:
         *("redact", "street.jpg", "lake.png", "-o", "out", "--regions", "both.json", "--fill", "grey", "--json")
     )
     assert code == 0
-    assert [one["output"]["name"] for one in json.loads(out)] == ["street.jpg", "lake.png"]
+    assert [load["output"]["name"] for load in json.loads(out)] == ["street.jpg", "lake.png"]
     names = {path.name for path in Path("out").iterdir()}
     assert names == {"street.jpg", "street.jpg.record.json", "lake.png", "lake.png.record.json"}
     mask = ~inside(scene().shape)

@@ -95,9 +95,9 @@ def test_positions_are_numbered_anew(tmp_path: Path) -> None:
         assert len(source) == 6
         records = list(source.read(0, 6))
         assert [record.position for record in records] == list(range(6))
-        assert [record.content for record in records] == [inner[place].content for place in places]
+        assert [record.content for record in records] == [inner[place_].content for place_ in places]
         assert [record.content for record in source.read(3, 5)] == [inner[place].content for place in (3, 5)]
-        assert [source.name(number) for number in range(6)] == [found.inner.name(place) for place in places]
+        assert [source.name(number) for number in range(6)] == [found.inner.name(place_) for place_ in places]
     others = [by_subject(tmp_path / "a.parquet", tmp_path, most) for most in (None, 1)]
     assert len({one.fingerprint for one in (found, *others)}) == 3
 

@@ -89,8 +89,8 @@ class Cursor:
         zeros = self.take(1)[0]
         require(zeros <= 30, "a float column drops too many bits")
         bits = self.column(count, 1, 0x7F7FFFFF >> zeros)
-        require(any(one & 1 for one in bits), "a float column drops too few bits")
-        return [struct.unpack("<f", struct.pack("<I", one << zeros))[0] for one in bits]
+        require(any(bit & 1 for bit in bits), "a float column drops too few bits")
+        return [struct.unpack("<f", struct.pack("<I", bit << zeros))[0] for bit in bits]
 
 
 class Archive(SimpleNamespace):
@@ -249,7 +249,7 @@ def read_places(content: bytes) -> list[Place]:
         numbers = numbers[6 + count :]
         require(max(place.box) <= MAX_PIXELS and min(place.width, place.height) >= 1, "a box means nothing")
         require(place.width * place.height <= MAX_PIXELS, "a box is too large")
-        require(place.unit <= len({one.unit for one in places}), "units are not numbered in order")
+        require(place.unit <= len({place_.unit for place_ in places}), "units are not numbered in order")
         runs = place.runs
         require(not runs or (sum(runs) == place.width * place.height and 0 not in runs[1:]), "runs mean nothing")
         require(not runs or (len(runs) > 1 and not (runs[0] == 0 and len(runs) == 2)), "runs mean nothing")
@@ -466,7 +466,7 @@ def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:
     smallest = min((height * width for height, width in archive.sizes_of_runs), default=MAX_PIXELS)
     costs, integers = [], []
     if archive.code == CLOSEST:
-        owners = [place.unit for place in archive.places]
+        owners = [place_.unit for place_ in archive.places]
         most = max(map(owners.count, owners), default=1)
         prices = [(most * step["split"] ** 2, *closest_price(step)) for step in archive.steps]
         require(max(touched for touched, _, _ in prices) <= 1024, "a unit has too many blocks")
@@ -524,4 +524,4 @@ def worst(archive: Archive, costs: list[float]) -> float:
         return math.fsum(costs)
     cycles = [costs[first : first + period] for first in range(0, len(costs), period)]
     slots = [{(r + q * (period // channels)) % period for q in range(channels)} for r in range(period)]
-    return math.fsum(max(math.fsum(cycle[s] for s in own if s < len(cycle)) for own in slots) for cycle in cycles)
+    return math.fsum(max(math.fsum(cycle[s] for s in slot if s < len(cycle)) for slot in slots) for cycle in cycles)

@@ -38,4 +38,4 @@ def charged_once(images: int) -> None:
     """Check that all pictures of a source were charged to the odometer, each once."""
     counted = Odometer.open()
     assert counted.count() == images
-    assert {one.releases for one in counted.pictures(10**6)} == {1}
+    assert {picture.releases for picture in counted.pictures(10**6)} == {1}

@@ -137,7 +137,7 @@ def _bare(thing: Any) -> Any:
 
 def _no_public(outputs: Iterable[Any]) -> None:
     """Raise if values would be written into public arrays."""
-    if any(isinstance(one, np.ndarray) for one in outputs):
+    if any(isinstance(output, np.ndarray) for output in outputs):
         raise LeakError("private values were about to be written into a public array")
 
 

@@ -151,7 +151,7 @@ def tainted() -> Iterator[dict[str, int]]:
 
     def private_jpeg(content: bytes) -> Jpeg:
         found = read_jpeg(content)
-        return found.with_blocks(tuple(cast("Any", Private(one.blocks)) for one in found.components))
+        return found.with_blocks(tuple(cast("Any", Private(component.blocks)) for component in found.components))
 
     def private_png(content: bytes) -> Raster:
         found = read_png(content)

@@ -229,5 +229,5 @@ def test_a_region_over_everything_leaves_only_the_size() -> None:
     everything = [(0, 0, 131, 83)]
     files = [save(scene(), "PNG"), save(opaque(NOISE), "PNG"), save(NOISE * np.uint16(251), "PNG"), save(FEW, "PNG")]
     for fill in ("paint", "grey", "black"):
-        made = {dipp.redact(one, regions=everything, fill=fill, odometer=False).content for one in files}
+        made = {dipp.redact(file, regions=everything, fill=fill, odometer=False).content for file in files}
         assert len(made) == 1

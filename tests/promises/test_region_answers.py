@@ -150,7 +150,7 @@ def test_regions_that_share_a_cell_or_an_id_are_one_unit() -> None:
     boxes = [Region(Box(x, 2, x + 4, 6), id=name) for x, name in ((0, None), (10, "a"), (33, "b"), (70, "a"))]
     unit = unit_of(source, PlacedRegions(tuple(boxes), source.size), Margin())
     assert unit is not None
-    assert [(place.unit, place.left, place.width) for place in unit.places] == [
+    assert [(place_.unit, place_.left, place_.width) for place_ in unit.places] == [
         (0, 0, 16),
         (0, 0, 16),
         (1, 32, 16),

@@ -200,7 +200,7 @@ class Vectors:
             ]
             best = self.draw.randint(1, count - 1)
             yield {
-                "scores": [one if math.isfinite(one) else str(one) for one in scores],
+                "scores": [score if math.isfinite(score) else str(score) for score in scores],
                 "best": best,
                 "expected": best_of(np.array([scores]), best)[0].tolist(),
             }
@@ -239,8 +239,8 @@ class Vectors:
                 "words": randomness.words(source, 11).tolist(),
                 "permutation": randomness.permutation(source, count).tolist(),
                 "draws": [
-                    [*place, int(randomness.draws(source, place[0], np.array(place[1]), np.array(place[2])))]
-                    for place in places
+                    [*place_, int(randomness.draws(source, place_[0], np.array(place_[1]), np.array(place_[2])))]
+                    for place_ in places
                 ],
             }
 
@@ -436,7 +436,7 @@ class Vectors:
             yield {
                 "shape": [height, width],
                 "boxes": boxes,
-                "places": [place[:5] for place in unit.places],
+                "places": [place_[:5] for place_ in unit.places],
                 "base": base.tobytes().hex(),
                 "picture": pixels.tobytes().hex(),
                 "file": asking.alone(made).to_bytes().hex(),

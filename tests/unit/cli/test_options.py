@@ -49,9 +49,9 @@ def toy() -> typer.Typer:
 
 def parameters(command: Any) -> tuple[list[str], dict[str, Any]]:
     """Return the arguments in order, and the options with their defaults; … stands for a required one."""
-    arguments = [one.name for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
-    return arguments, {" ".join(one.opts): ... if one.required else one.default for one in options}
+    arguments = [param.name for param in command.params if param.param_type_name == "argument"]
+    options = [param for param in command.params if param.param_type_name == "option" and param.name != "help"]
+    return arguments, {" ".join(option.opts): ... if option.required else option.default for option in options}
 
 
 def test_the_fields_of_all_groups_are_options(toy: typer.Typer) -> None:
@@ -135,7 +135,7 @@ def test_what_may_be_chosen_is_completed() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_says_what_it_is(name: str) -> None:
     whole: Any = typer.main.get_command(app)
-    assert all(one.help for one in whole.commands[name].params if one.name != "help")
+    assert all(param.help for param in whole.commands[name].params if param.name != "help")
     result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
     assert whole.commands[name].help.splitlines()[0][:40] in " ".join(result.output.split())

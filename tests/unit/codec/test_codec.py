@@ -174,7 +174,7 @@ def test_a_deal_that_was_not_asked_to_keep_channels_apart(denoiser: Denoiser) ->
     """Channels that are kept apart by chance are not certified as apart: the ledger follows the plan."""
     steps = tuple(dataclasses.replace(step, chunk_size=1) for step in make_plan(PAPER, denoiser.schedule).steps)
     coded = Codec(denoiser, Plan(PAPER, steps, separate=False)).encode(list(pictures(1, 1, 1)))
-    assert not any(one.apart for one in coded.certificate.ledger.selections)
+    assert not any(selection.apart for selection in coded.certificate.ledger.selections)
 
 
 def test_diffc_states_no_certificate(denoiser: Denoiser) -> None:

@@ -120,7 +120,7 @@ def test_several_pictures_are_several(kind: str, small: Codec, tmp_path: Path) -
     several: Any = {
         "list": list(arrays),
         "tuple": tuple(arrays),
-        "generator": (one for one in arrays),
+        "generator": (array for array in arrays),
         "stack": arrays,
         "tensors": torch.from_numpy(arrays).permute(0, 3, 1, 2),
         "paths": tmp_path.iterdir(),

@@ -79,7 +79,7 @@ def loss(picture: Any, other: Any, transcript: Any) -> float:
     """Return the largest privacy loss of the answers between two pictures, by the exact law of every draw."""
     total, steps = 0.0, [contents_of(one, transcript, sets=False) for one in (picture, other)]
     for (_, first), (_, second) in zip(*steps, strict=True):
-        laws = [[one.log_law() for one in Closest().outcomes(blocks)] for blocks in (first, second)]
+        laws = [[outcome.log_law() for outcome in Closest().outcomes(blocks)] for blocks in (first, second)]
         total += sum(float(np.abs(one - two).max()) for one, two in zip(*laws, strict=True))
     return total
 

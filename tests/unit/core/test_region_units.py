@@ -47,10 +47,10 @@ def test_regions_are_read_back_and_own_the_pixels_of_their_masks(regions: Region
     geometry = Geometry(SIDE, SIDE, 2)
     ids = regions.ids(geometry).reshape(SIDE, SIDE, 2)
     expected = np.full((SIDE, SIDE), -1)
-    for place in regions.places:
-        for row, column in np.argwhere(place.inside).tolist():
-            expected[place.top + row, place.left + column] = place.unit
-        assert Place.of(place.unit, np.pad(place.inside, 2))[3:] == place[3:]
+    for place_ in regions.places:
+        for row, column in np.argwhere(place_.inside).tolist():
+            expected[place_.top + row, place_.left + column] = place_.unit
+        assert Place.of(place_.unit, np.pad(place_.inside, 2))[3:] == place_[3:]
     np.testing.assert_array_equal(ids, np.dstack([expected] * 2))
     assert {*np.unique(ids).tolist()} - {-1} == {*range(regions.count(geometry))}
 
@@ -60,9 +60,9 @@ def test_regions_are_read_back_and_own_the_pixels_of_their_masks(regions: Region
 def test_a_window_meets_at_most_the_stated_number_of_regions(regions: Regions, width: int, height: int) -> None:
     met = [
         {
-            place.unit
-            for place in regions.places
-            if place.left < x + width and x < place.right and place.top < y + height and y < place.bottom
+            place_.unit
+            for place_ in regions.places
+            if place_.left < x + width and x < place_.right and place_.top < y + height and y < place_.bottom
         }
         for x in range(-13, SIDE)
         for y in range(-13, SIDE)

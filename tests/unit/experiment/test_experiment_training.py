@@ -342,7 +342,7 @@ def test_crops_and_flips_are_uniform() -> None:
     """χ² of 200 epochs of 128 pictures against the uniform laws; all false alarms together are 1e-7."""
     draws = [Draws.of(3, epoch, 128, Protocol()) for epoch in range(200)]
     for name, values in (("top", 9), ("left", 9), ("flip", 2)):
-        drawn = torch.cat([getattr(one, name).flatten() for one in draws]).to(torch.int64)
+        drawn = torch.cat([getattr(draw, name).flatten() for draw in draws]).to(torch.int64)
         counts = torch.bincount(drawn, minlength=values)
         assert len(counts) == values
         assert stats.chisquare(counts.numpy()).pvalue > FALSE_ALARM / 3

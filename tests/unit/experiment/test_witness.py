@@ -40,7 +40,7 @@ def test_likelihoods_are_those_of_the_exact_law(number: int) -> None:
         if layout.chunks.count:
             task, code = selector.task(layout, x_hat), chain.plan.code
             found = log_likelihoods(code, task, indices.reshape(-1), on)
-            laws = [one.log_law() for one in code.outcomes(scoring.Candidates(task, lambda: on))]
+            laws = [outcome.log_law() for outcome in code.outcomes(scoring.Candidates(task, lambda: on))]
             exact = [law[index] for law, index in zip(laws, indices.reshape(-1), strict=True)]
             assert found == pytest.approx(exact, abs=1e-9)
             met += len(exact)

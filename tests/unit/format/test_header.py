@@ -256,7 +256,7 @@ def test_known_fields_are_read() -> None:
 
 @pytest.mark.parametrize("version", [4, 5, 255])
 def test_newer_versions_are_refused_in_one_line(version: int) -> None:
-    for data in (one.to_bytes() for one in sensing_seeds()):
+    for data in (seed.to_bytes() for seed in sensing_seeds()):
         with pytest.raises(DippError) as error:
             Archive.from_bytes(data[:4] + bytes([version]) + data[5:])
         assert (error.value.problem, error.value.remedy) == (

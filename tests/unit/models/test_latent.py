@@ -172,7 +172,7 @@ def test_published_configs_are_supported(name: str) -> None:
     autoencoder: Any = diffusers.AutoencoderKL
     with torch.device("meta"):
         made = (getattr(diffusers, config["_class_name"]).from_config(config), autoencoder.from_config(vae))
-    counts = (sum(one.numel() for one in network.parameters()) for network in made)
+    counts = (sum(parameter.numel() for parameter in network.parameters()) for network in made)
     side, same = latent._size(name, config, vae, shape)
     assert side == same
     found = (*counts, len(ladder.schedule()), (shape.factor, shape.channels, shape.patch), side)

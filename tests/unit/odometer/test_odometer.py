@@ -305,7 +305,7 @@ def test_the_odometer_lists_releases_and_pictures(counted: Odometer) -> None:
     counted.charge("b", "privatize", [Charge(0, PICTURE, 2.0, 0.2), Charge(1, OTHER, 2.5, 0.2)])
     assert [one.picture for one in counted.pictures(9)] == [PICTURE, OTHER]
     assert [one.picture for one in counted.pictures(1)] == [PICTURE]
-    assert [(one[0], *one[2:]) for one in counted.releases()] == [
+    assert [(release[0], *release[2:]) for release in counted.releases()] == [
         ("a", "encode", 1, 1.0, 0.1),
         ("b", "privatize", 2, 2.5, 0.2),
     ]

@@ -104,7 +104,7 @@ def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
 
     def leaves(node: dict[str, Any], path: str = "") -> set[str]:
         inner = node.get("properties")
-        return {path} if inner is None else {one for key in inner for one in leaves(inner[key], f"{path}/{key}")}
+        return {path} if inner is None else {leave for key in inner for leave in leaves(inner[key], f"{path}/{key}")}
 
     def filled(node: Any, path: str = "") -> set[str]:
         return (
@@ -161,7 +161,7 @@ def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> Non
     content = json.loads((dataset / "croissant.json").read_text())
     stated = {one["name"]: one["sha256"] for one in content["distribution"] if "sha256" in one}
     assert stated == {
-        one["name"]: one["sha256"] for one in json.loads((dataset / "manifest.json").read_text())["shards"]
+        shard["name"]: shard["sha256"] for shard in json.loads((dataset / "manifest.json").read_text())["shards"]
     }
     assert content["license"] == "CC-BY-4.0"
 

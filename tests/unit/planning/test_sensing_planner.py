@@ -332,7 +332,7 @@ def test_encoding_makes_no_more_network_calls_than_planned(monkeypatch: pytest.M
     for name, most in (("sharp", 19), ("swift", 4)):
         budgets = (Budget.pure(1.0), Budget.pure(4.0), Budget.zcdp(2.0))
         plans = [(preset(name).planner(denoiser, table, budget).choose(budget).plan, budget) for budget in budgets]
-        plan, budget = max(plans, key=lambda one: len(one[0].steps))
+        plan, budget = max(plans, key=lambda plan: len(plan[0].steps))
         assert len(plan.steps) == most + 1, "what is allowed is made use of, and no more"
         codec = Codec(denoiser, plan, budget)
         calls.clear()

@@ -108,7 +108,7 @@ def test_what_was_compressed_with_loss_needs_to_be_accepted() -> None:
     with refused("image", "lossy"):
         dipp.redact(content, regions=[BOX], fill="grey")
     made = dipp.redact(content, regions=[BOX], fill="grey", accept_lossy=True)
-    assert any("with loss as DICOM" in one for one in made.record.facts["certificate"]["assumptions"])
+    assert any("with loss as DICOM" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
 
 
 def test_colours_that_two_pixels_share_need_to_be_accepted() -> None:

@@ -424,8 +424,10 @@ def test_packing_gives_back_every_edge_exactly(boxes: list[tuple[float, ...]], r
     found = own.unpacked(own.packed(declared))
     assert found is not None
     assert (found.size, found.relative, found.source, found.oriented) == ((9, 8), relative, "f.json", True)
-    assert [(one.kind, one.id) for one in found.regions] == [(one.kind, one.id) for one in declared.regions]
-    assert [one.outline for one in found.regions[:-1]] == shapes[:-1]
+    assert [(region.kind, region.id) for region in found.regions] == [
+        (region.kind, region.id) for region in declared.regions
+    ]
+    assert [region.outline for region in found.regions[:-1]] == shapes[:-1]
     assert found.regions[-1].outline.facts() == shapes[-1].facts()
     assert own.unpacked(own.packed(None)) is None
 

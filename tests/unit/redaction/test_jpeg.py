@@ -45,7 +45,7 @@ def test_blocks_that_fill_up_mcus_are_read_as_they_are_written(across: int, down
         tall, wide = coefficients.blocks_of(picture, one)
         one.blocks[tall:], one.blocks[:, wide:] = 7, 7
         coefficients.fill_up(one, (tall, wide))
-    assert not any((one.blocks == 7).all(axis=2).any() for one in picture.components)
+    assert not any((component.blocks == 7).all(axis=2).any() for component in picture.components)
     again = coefficients.read(coefficients.write(picture))
     for one, other in zip(picture.components, again.components, strict=True):
         np.testing.assert_array_equal(one.blocks, other.blocks)
@@ -61,8 +61,8 @@ def test_components_that_are_red_green_and_blue() -> None:
 def test_wide_quantisation_tables_are_read() -> None:
     picture = coefficients.read(saved(scene(), "JPEG", quality=90))
     wide = [
-        coefficients.Component(one.across, one.down, one.quantisation * 40, one.blocks // 40)
-        for one in picture.components
+        coefficients.Component(component.across, component.down, component.quantisation * 40, component.blocks // 40)
+        for component in picture.components
     ]
     content = coefficients.write(coefficients.Jpeg(picture.width, picture.height, tuple(wide)))
     assert opened(content).shape == scene().shape

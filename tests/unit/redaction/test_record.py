@@ -64,13 +64,13 @@ def test_a_record_states_what_was_done(tmp_path: Path) -> None:
     }
     assert facts["certificate"]["unit"] == {"kind": "region", "regions": 3, "units": 2}
     assert (facts["certificate"]["epsilon"], facts["certificate"]["outside"]) == (0.0, "released as it was")
-    assert [one["kind"] for one in facts["regions"]] == ["face", "badge", "plate"]
+    assert [region["kind"] for region in facts["regions"]] == ["face", "badge", "plate"]
     # An id tells what belongs together. It may be a name, which a record does not give away.
-    assert [one.get("id") for one in facts["regions"]] == ["1", "1", None]
+    assert [region.get("id") for region in facts["regions"]] == ["1", "1", None]
     assert "anna" not in beside(path).read_text()
     assert facts["hidden"]["cell"] == [16, 16]
     assert facts["hidden"]["pixels"] % 16 == 0
-    assert any("MCU" in one for one in facts["certificate"]["assumptions"])
+    assert any("MCU" in assumption for assumption in facts["certificate"]["assumptions"])
 
 
 def test_nothing_of_the_original_is_in_a_record(tmp_path: Path) -> None:

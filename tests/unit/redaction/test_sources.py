@@ -179,7 +179,7 @@ def test_standard_colour_spaces_are_kept_by_profiles_of_our_own(kind: str, name:
     space = colour.standard(found) if found else colour.SRGB
     assert space is not None
     assert space.name == name
-    assert not any("profile" in one for one in made.record.facts["certificate"]["assumptions"])
+    assert not any("profile" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
     if found:
         described = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(found)))
         assert described.strip() == name
@@ -189,7 +189,7 @@ def test_other_profiles_are_dropped_and_that_is_said() -> None:
     odd = profile("Display P3").replace(colour._number(0.5151), colour._number(0.7))
     for given in (odd, b"SECRET", ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()):
         made = grey(saved(scene(), "PNG", icc_profile=given))
-        assert any("taken for sRGB" in one for one in made.record.facts["certificate"]["assumptions"])
+        assert any("taken for sRGB" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
         assert b"iCCP" not in made.content
 
 
@@ -212,7 +212,7 @@ def test_colours_that_a_png_states_without_a_profile(chunks: dict[bytes, Any], s
         content = content[:33] + chunk + content[33:]
     made = grey(content)
     assert made.content == grey(saved(scene(), "PNG")).content
-    assert said == any("taken for sRGB" in one for one in made.record.facts["certificate"]["assumptions"])
+    assert said == any("taken for sRGB" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
 
 
 # What is refused.
@@ -231,14 +231,15 @@ def animated(kind: str) -> bytes:
 def test_other_pictures_of_a_file_are_dropped_with_a_note(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     made = grey(animated(kind))
     assert "other pictures beside the first (pages, frames, views). They were dropped" in caplog.text
-    assert any("other pictures beside" in one for one in made.record.facts["certificate"]["assumptions"])
+    assert any("other pictures beside" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
     with Image.open(io.BytesIO(made.content)) as image:
         assert getattr(image, "n_frames", 1) == 1
         found = np.asarray(image.convert("RGB"))
     mask = ~inside(scene().shape)
     np.testing.assert_array_equal(found[mask], scene()[mask])
     assert not any(
-        "other pictures beside" in one for one in grey(saved(scene(), "PNG")).record.facts["certificate"]["assumptions"]
+        "other pictures beside" in assumption
+        for assumption in grey(saved(scene(), "PNG")).record.facts["certificate"]["assumptions"]
     )
 
 
@@ -288,7 +289,7 @@ def test_lossy_sources_need_to_be_accepted(kind: str, name: str, written: str, o
         grey(content)
     made = grey(content, accept_lossy=True)
     assert made.kind == written
-    assert any(f"with loss as {name}" in one for one in made.record.facts["certificate"]["assumptions"])
+    assert any(f"with loss as {name}" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
     mask = ~inside(scene().shape)
     np.testing.assert_array_equal(opened(made.content)[mask], opened(content)[mask])
 

@@ -116,7 +116,7 @@ def test_photographs_give_tiles_by_their_size() -> None:
     large, small, tiny = (rng.integers(0, 256, (side, side + 9, 3), dtype=np.uint8) for side in (460, 40, 10))
     cuts = (Cut(32, 2, 0.0), Cut(8, 3, 0.4))
     tiles, used, skipped = cut_all([large, None, small, tiny, b"no picture"], cuts)
-    assert [one.shape for one in tiles] == [(2 * MORE + 2, 32, 32, 3), (3 * MORE + 3 + 3, 8, 8, 3)]
+    assert [tile.shape for tile in tiles] == [(2 * MORE + 2, 32, 32, 3), (3 * MORE + 3 + 3, 8, 8, 3)]
     assert (used, skipped) == (3, 2)
     again, _, _ = cut_all([large, None, small, tiny, b"no picture"], cuts)
     assert all(np.array_equal(one, other) for one, other in zip(tiles, again, strict=True))

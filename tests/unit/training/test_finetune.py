@@ -79,7 +79,7 @@ def test_answers_mean_what_receivers_take_them_for(finetune: Any) -> None:
 @pytest.mark.slow
 def test_pictures_are_asked_one_question_after_the_other(finetune: Any) -> None:
     own = trainer(finetune)
-    before = [one.clone() for one in own.mean.parameters()]
+    before = [parameter.clone() for parameter in own.mean.parameters()]
     met = set()
     own.begin()
     for number in range(6):
