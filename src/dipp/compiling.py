@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numba
 from llvmlite import binding as llvm
 from numba.core.codegen import get_host_cpu_features
+from numba.np import linalg
+
+
+def _load_arrays_without_scipy() -> None:
+    """Load numba's support of arrays without SciPy, whose import takes as long as that of numba.
+
+    numba imports SciPy to see whether it can compile products of matrices, which no function of dipp takes. It asks
+    again whenever it compiles one, so other functions of the process compile as before.
+    """
+    ask, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = ask
+
+
+_load_arrays_without_scipy()
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:

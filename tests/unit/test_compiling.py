@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numba
@@ -31,3 +33,13 @@ def test_wide_vectors_stay_disabled_if_the_user_disabled_them(monkeypatch: pytes
     compiling.prefer_wide_vectors()
     assert numba.config.CPU_FEATURES is None
     assert not any(name.startswith("avx") for name in compiling.features())
+
+
+@pytest.mark.slow
+def test_products_of_matrices_are_compiled_as_before() -> None:
+    """Numba asks for SciPy when it compiles a product, although dipp loads numba without it."""
+    program = (
+        "import sys, numpy, numba, dipp.compiling; assert 'scipy.linalg' not in sys.modules;"
+        "product = numba.njit(lambda a: a @ a)(2 * numpy.eye(3)); assert (product == 4 * numpy.eye(3)).all()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603

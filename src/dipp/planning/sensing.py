@@ -257,9 +257,9 @@ class SensingPlanner:
         """Compute all steps of all choices by the formulas at the head of the module."""
         count, longest = len(choices), max(choice.steps for choice in choices)
         touched, channels = np.zeros((count, longest)), self.geometry.channels
+        counts = functools.cache(lambda groups, steps: of_period(channels * groups).counts(steps, self.geometry))
         for i, choice in enumerate(choices):
-            mask = of_period(channels * choice.groups)
-            touched[i, : choice.steps] = mask.counts(choice.steps, self.geometry)
+            touched[i, : choice.steps] = counts(choice.groups, choice.steps)
         width = np.array([choice.clip for choice in choices])
         q = np.array([1 / (channels * choice.groups) for choice in choices])
         steps = np.array([choice.steps for choice in choices])
