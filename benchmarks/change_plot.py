@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 
 from dipp.codes import Flat, Pairs
 from dipp.core.channels import Sign
-from dipp.core.code import TiltedCode
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Coding, Plan
+from dipp.core.sensitivity import TiltedCode
 from dipp.core.steps import SensingStep, Step
 from dipp.planning.tilts import largest_tilt
 from dipp.privacy.budget import Budget

@@ -2,7 +2,7 @@
 
     python benchmarks/fit_zeta.py [--out FILE.json]
 
-prints `entropy.REFITTED` (a row for each pad, a column for each KL, in units of 1/64) and how much it saves. It
+prints `exponents.REFITTED` (a row for each pad, a column for each KL, in units of 1/64) and how much it saves. It
 simulates the Laplace channel at α = 2 and chunks of many small, equal shifts. Scores are drawn from the law that dipp's
 integer scores have: the law of one coordinate, convolved with itself. The zeta law is an exponential family with the
 statistic log k, so the best exponent depends on the mean of log2 K alone; that mean is taken over P[K = k | Z] exactly
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from provenance import provenance, write
 
-from dipp.core import entropy
+from dipp.core import entropy, exponents
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Laplace, LocationChannel
 from dipp.core.selection import MAX_CANDIDATES
@@ -47,7 +47,7 @@ class ScoreLaw:
     """The law of the score of a candidate for a chunk of `kl_bits` of KL, in bits and multiplied by α."""
 
     def __init__(self, kl_bits: int) -> None:
-        arithmetic = Arithmetic(Laplace(), (2 * SHIFT) ** 2, entropy.REFITTED_ALPHA)
+        arithmetic = Arithmetic(Laplace(), (2 * SHIFT) ** 2, exponents.REFITTED_ALPHA)
         shift = round(arithmetic.unit / 2)
         scores = arithmetic.law.score(np.arange(1 << 16, dtype=np.uint16), np.asarray(shift, np.int32))
         single = np.bincount(scores + shift, minlength=2 * shift + 1) / 2**16
@@ -74,7 +74,7 @@ class ScoreLaw:
 
 def mean_log2_index(kl_bits: int, chunks: int) -> dict[int, float]:
     """Return the mean of log2 K for each pad of the table, up to the largest allowed n = 2^(KL + pad)."""
-    pads = [pad for pad in entropy.REFITTED_PADS if 1 << (kl_bits + pad) <= MAX_CANDIDATES]
+    pads = [pad for pad in exponents.REFITTED_PADS if 1 << (kl_bits + pad) <= MAX_CANDIDATES]
     ends = (1 << (kl_bits + np.array(pads))) - 1
     generator = np.random.default_rng(kl_bits)
     law = ScoreLaw(kl_bits)
@@ -82,7 +82,7 @@ def mean_log2_index(kl_bits: int, chunks: int) -> dict[int, float]:
     total = np.zeros(len(pads))
     for _ in range(chunks):
         arrivals = np.cumsum(generator.standard_exponential(ends[-1] + 1))
-        score = law.sample(ends[-1] + 1, generator) - float(entropy.REFITTED_ALPHA) * np.log2(arrivals)
+        score = law.sample(ends[-1] + 1, generator) - float(exponents.REFITTED_ALPHA) * np.log2(arrivals)
         weights = np.exp2(score - score.max())
         total += np.cumsum(weights * log2_index)[ends] / np.cumsum(weights)[ends]
     return dict(zip(pads, (total / chunks).tolist(), strict=True))
@@ -103,10 +103,10 @@ def endless_codelength(exponent: float, mean: float) -> float:
 
 def fit(kl_bits: int, budget: int) -> tuple[list[int], list[str]]:
     """Fit a column of the table, and report in lines how much it saves."""
-    chunks = min(MAX_CHUNKS, budget >> min(kl_bits + entropy.REFITTED_PADS[-1], 22))
+    chunks = min(MAX_CHUNKS, budget >> min(kl_bits + exponents.REFITTED_PADS[-1], 22))
     column: list[int] = []
     lines: list[str] = []
-    paper = entropy.paper_exponent(kl_bits, entropy.REFITTED_ALPHA)
+    paper = exponents.paper_exponent(kl_bits, exponents.REFITTED_ALPHA)
     for pad, mean in mean_log2_index(kl_bits, chunks).items():
         candidates = 1 << (kl_bits + pad)
         lengths = [codelength(units, mean, candidates) for units in UNITS]
@@ -115,7 +115,7 @@ def fit(kl_bits: int, budget: int) -> tuple[list[int], list[str]]:
         truncated = codelength(int(paper * entropy.EXPONENT_UNITS), mean, candidates)
         lines.append(f"{kl_bits:4d} {pad:4d} {mean:9.2f} {endless:9.2f} {truncated:10.2f} {min(lengths):9.2f}")
     # A larger n is not allowed; the table still needs a full column.
-    column += column[-1:] * (len(entropy.REFITTED_PADS) - len(column))
+    column += column[-1:] * (len(exponents.REFITTED_PADS) - len(column))
     return column, lines
 
 
@@ -127,7 +127,7 @@ def main() -> None:
     arguments = parser.parse_args()
     budget = QUICK_BUDGET if arguments.quick else BUDGET
     with ProcessPoolExecutor(2) as pool:
-        fits = list(pool.map(functools.partial(fit, budget=budget), reversed(entropy.REFITTED_KL)))[::-1]
+        fits = list(pool.map(functools.partial(fit, budget=budget), reversed(exponents.REFITTED_KL)))[::-1]
     print("  KL  pad  E log2 K     paper  truncated  refitted   (bits an index)")
     print("\n".join(line for _, lines in fits for line in lines))
     table = list(zip(*(column for column, _ in fits), strict=True))

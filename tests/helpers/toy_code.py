@@ -16,13 +16,13 @@ import numpy as np
 
 from dipp.core import randomness
 from dipp.core.channels import Channel
-from dipp.core.chunking import BY_UNIT
 from dipp.core.closest import Weights
 from dipp.core.code import Code, Floats, Indices, PublicCandidates, ScoredCandidates
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import LEVELS, Cost, Loss, Terms
 from dipp.core.step import CodedStep
+from dipp.core.unit_deals import BY_UNIT
 from dipp.errors import DippError
 
 UP = 1 + 2.0**-40

@@ -40,7 +40,7 @@ from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY
 from dipp.codes import Flat, FlatCode
 from dipp.codes.exponential import Exponential
-from dipp.core import channels, chunking, masks, randomness, selection, units
+from dipp.core import channels, chunking, masks, randomness, selection, unit_deals, units
 from dipp.core.channels import Laplace, LocationChannel, Sign
 from dipp.core.code import Code
 from dipp.core.geometry import Geometry
@@ -299,7 +299,7 @@ def test_a_deal_across_units_is_not_released(bands: None, monkeypatch: pytest.Mo
     del bands
     codec = Codec(tiny_denoiser(), band_plan())
     shuffled = chunking.chunks(SEED, 0, Geometry(8, 8, 3), 6)
-    monkeypatch.setattr(chunking.UnitDeal, "chunks", lambda *_: shuffled)
+    monkeypatch.setattr(unit_deals.UnitDeal, "chunks", lambda *_: shuffled)
     with refused("touched", "step"):
         codec.encode(pictures(1), seed=SEED)
 

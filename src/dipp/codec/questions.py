@@ -5,7 +5,7 @@ coarse pixels minus their prediction. For each block, a receiver learns one of t
 
 *Claim.* The content of a block depends on the pixels of one unit, on the public prediction, and on nothing else.
 *Proof.* A coarse pixel is the mean of pixels of one unit (`Unit.divisions`), and all coarse pixels of a block belong to
-one unit (`core.chunking.BlockDeal`).
+one unit (`core.unit_deals.BlockDeal`).
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from dipp.core.channels import Channel, Sign
-from dipp.core.chunking import BY_BLOCK
 from dipp.core.closest import Weights
 from dipp.core.code import Code, Floats, Indices, PublicCandidates
 from dipp.core.columns import INDEX_BITS
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import LEVELS, Cost, Terms
 from dipp.core.steps import Question
+from dipp.core.unit_deals import BY_BLOCK
 from dipp.errors import DippError
 
 NEARER = 2.0**-40

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codes.oneshot import seal, unseal
-from dipp.core import entropy, randomness
+from dipp.core import entropy, exponents, randomness
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ class ExactPPR:
     @functools.cached_property
     def model(self) -> OctaveZeta:
         """The zeta code of the ranks, with the exponent of the paper."""
-        return OctaveZeta(entropy.paper_exponent(self.mechanism.kl_bits, Fraction(self.alpha)))
+        return OctaveZeta(exponents.paper_exponent(self.mechanism.kl_bits, Fraction(self.alpha)))
 
     def encode(self, x: Floats, seed: bytes) -> bytes:
         """Return the payload of a private vector: the coded index K with its seal.

@@ -23,9 +23,10 @@ from typing import Self
 import numpy as np
 
 from dipp.core import selection
-from dipp.core.code import Floats, Indices, ScoredCandidates, TiltedCode
+from dipp.core.code import Floats, Indices, ScoredCandidates
 from dipp.core.outcomes import Outcomes, Share, Sums
 from dipp.core.price import Cost, Reach
+from dipp.core.sensitivity import TiltedCode
 
 
 class Exponential(TiltedCode):

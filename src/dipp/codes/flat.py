@@ -9,7 +9,7 @@ import numpy as np
 
 from dipp.codes.exponential import Exponential
 from dipp.codes.oneshot import SEAL_BYTES, OneShot
-from dipp.core import entropy
+from dipp.core import fixed_length
 from dipp.errors import DippError
 
 
@@ -32,9 +32,9 @@ class FlatCode(OneShot):
         return Flat()
 
     @property
-    def model(self) -> entropy.FixedLength:
+    def model(self) -> fixed_length.FixedLength:
         """The packing of an index: ⌈log2 n⌉ bits, at least one."""
-        return entropy.FixedLength((max(1, (self.candidates - 1).bit_length()),))
+        return fixed_length.FixedLength((max(1, (self.candidates - 1).bit_length()),))
 
     def _pack(self, index: int) -> bytes:
         """Return the index in ⌈log2 n⌉ bits, filled up to whole bytes."""

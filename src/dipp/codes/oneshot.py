@@ -25,7 +25,7 @@ from dipp import scoring
 from dipp.core import randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel
-from dipp.core.code import SensitivityCode
+from dipp.core.sensitivity import SensitivityCode
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codes.oneshot import OneShot
-from dipp.core import entropy, randomness
-from dipp.core.code import Floats, SensitivityCode
+from dipp.core import entropy, exponents, randomness
+from dipp.core.code import Floats
 from dipp.core.columns import EXPONENT_UNITS
+from dipp.core.sensitivity import SensitivityCode
 from dipp.errors import DippError
 
 
@@ -60,7 +61,7 @@ class PoissonCode(SensitivityCode):
 
     def exponent_units(self, kl_bits: float) -> int:
         """Return the exponent of the paper, in units of 1/64, for a chunk of this KL divergence in bits."""
-        return int(entropy.paper_exponent(kl_bits, self.zeta_alpha) * entropy.EXPONENT_UNITS)
+        return int(exponents.paper_exponent(kl_bits, self.zeta_alpha) * entropy.EXPONENT_UNITS)
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:
         """Return the mean bits of an index under the truncated zeta code of the paper, n = 2^(KL + pad).
@@ -90,8 +91,8 @@ class OrderedOneShot(OneShot):
         super().__post_init__()
         if self.kl_bits is not None and not (isinstance(self.kl_bits, int | float) and 0 <= self.kl_bits < math.inf):
             raise DippError("kl_bits", f"must be a finite number from 0, got {self.kl_bits}")
-        if self.refitted and self.code.zeta_alpha != entropy.REFITTED_ALPHA:
-            raise DippError("refitted", f"is for α = {entropy.REFITTED_ALPHA} alone, got α = {self.code.zeta_alpha}")
+        if self.refitted and self.code.zeta_alpha != exponents.REFITTED_ALPHA:
+            raise DippError("refitted", f"is for α = {exponents.REFITTED_ALPHA} alone, got α = {self.code.zeta_alpha}")
 
     @functools.cached_property
     def model(self) -> entropy.ZetaCode:
@@ -99,10 +100,10 @@ class OrderedOneShot(OneShot):
         # This is an integer function of n, because the code must not depend on the platform's logarithm.
         kl = max(0, (self.candidates - 1).bit_length() - 2) if self.kl_bits is None else self.kl_bits
         if self.refitted:
-            return entropy.ZetaCode(self.candidates, entropy.refitted_exponent(kl, self.candidates))
+            return entropy.ZetaCode(self.candidates, exponents.refitted_exponent(kl, self.candidates))
         # As α falls to 1, the exponent of the paper tends to 1; truncated at n, that is a proper law.
         alpha = self.code.zeta_alpha
-        exponent = entropy.paper_exponent(kl, alpha) if alpha > 1 else Fraction(1)
+        exponent = exponents.paper_exponent(kl, alpha) if alpha > 1 else Fraction(1)
         return entropy.ZetaCode(self.candidates, exponent)
 
     def _pack(self, index: int) -> bytes:

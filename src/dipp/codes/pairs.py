@@ -39,9 +39,10 @@ from numpy.typing import NDArray
 
 from dipp.core import randomness, selection
 from dipp.core.channels import Channel, Sign
-from dipp.core.code import INTEGERS, Floats, Indices, PublicCandidates, ScoredCandidates, TiltedCode
+from dipp.core.code import INTEGERS, Floats, Indices, PublicCandidates, ScoredCandidates
 from dipp.core.outcomes import Outcomes, Share
 from dipp.core.price import Cost, Reach
+from dipp.core.sensitivity import TiltedCode
 from dipp.errors import DippError
 
 MAX_TILT = 20.0

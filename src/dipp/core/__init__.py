@@ -14,10 +14,11 @@
 | `arithmetic`, `laws` | how pixels become integer shifts; how draws and shifts become integer scores |
 | `channels` | the noise laws, with their cost in ε and in bits |
 | `masks` | which coordinates each step touches |
-| `chunking` | which coordinates are coded together |
-| `entropy` | the coding of indices as bytes |
+| `chunking`, `unit_deals` | which coordinates are coded together: shuffled ones, or those of a unit |
+| `entropy`, `exponents` | the coding of indices as bytes; how likely it takes small indices to be |
+| `fixed_length` | equally likely indices as bytes |
 | `columns` | the public numbers of steps, as files list them |
-| `code` | the interface of a code |
+| `code`, `sensitivity` | the interface of a code; codes that pay for how far a coordinate moves their scores |
 | `step`, `steps`, `plan` | the interface of a step; the kinds of steps; everything public about an encoding |
 | `closest` | the draw among the closest candidates, at a price that no score can change, with its proof |
 | `price`, `outcomes` | what a draw is priced from; the exact law of an index |

@@ -1,8 +1,8 @@
 """Entropy coding: exact conversion of indices to bytes and back, the same on every platform.
 
-The module has three parts. A *model* says how likely each index is, in integers (`ZetaCode`). The *coder* turns a
-sequence of (model, index) into the shortest byte string from which it can be decoded (`encode`, `decode`).
-`FixedLength` packs equally likely indices, without a coder. No integer depends on a float.
+A *model* says how likely each index is, in integers (`ZetaCode`). The *coder* turns a sequence of (model, index) into
+the shortest byte string from which it can be decoded (`encode`, `decode`). No integer depends on a float. Equally
+likely indices need no coder (`fixed_length`).
 
 Every parameter must be public and fixed before the image is read. An exponent fitted to the divergence of an image
 would leak information about the image, and the decoder would not know it.
@@ -19,10 +19,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dipp.core.selection import MAX_CANDIDATES
 from dipp.errors import DippError
 
 EXPONENT_BITS = 6
@@ -37,28 +33,6 @@ CELLS_PER_OCTAVE = 8
 STATE_BITS = 128
 """Precision of the coder's interval in bits."""
 STATE_BYTES = STATE_BITS // 8
-MAX_WIDTH = MAX_CANDIDATES.bit_length() - 1
-"""Largest width of a fixed-length index, in bits."""
-BLOCK_BITS = 1 << 22
-"""Number of bits that are packed or unpacked at a time; each takes a byte of memory."""
-
-LOG2_3_56 = Fraction(1_831_877, 1_000_000)
-"""log2(3.56), rounded."""
-REFITTED_ALPHA = Fraction(2)
-"""The α for which `REFITTED` was made."""
-REFITTED_KL = range(0, 20, 2)
-"""KL divergence in bits of each column of `REFITTED`."""
-REFITTED_PADS = range(2, 8)
-"""Pad log2 n − KL in bits of each row of `REFITTED`."""
-REFITTED = (
-    (124, 72, 63, 58, 56, 54, 54, 54, 53, 52),
-    (127, 76, 66, 61, 57, 56, 55, 55, 54, 53),
-    (128, 79, 68, 63, 59, 57, 57, 56, 55, 54),
-    (128, 82, 70, 65, 61, 59, 58, 57, 56, 54),
-    (128, 84, 72, 66, 62, 60, 59, 58, 56, 54),
-    (128, 86, 74, 68, 64, 61, 60, 59, 56, 54),
-)
-"""Exponents of the shortest codes for α = 2, in units of 1/64. `benchmarks/fit_zeta.py` made them."""
 
 
 class Model(Protocol):
@@ -152,52 +126,6 @@ def _power_weight(doubled: int, units: int) -> int:
     return max(1, (power + 1) // 2)
 
 
-def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
-    """Return the paper's s = 1 + 1/ℓ, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1).
-
-    Args:
-        kl_bits: The KL divergence of a chunk in bits, a public guess.
-        alpha: α of the code, above 1.
-
-    Raises:
-        DippError: `alpha` is not above 1.
-    """
-    if alpha <= 1:
-        raise DippError("alpha", f"must be above 1 for the paper's exponent, got {alpha}")
-    length = _exact_kl(kl_bits) + LOG2_3_56 / min((Fraction(alpha) - 1) / 2, Fraction(1))
-    return Fraction(round(EXPONENT_UNITS * (1 + 1 / length)), EXPONENT_UNITS)
-
-
-def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
-    """Return s of the shortest code for α = 2, from the table `REFITTED`.
-
-    The row is that of the nearest pad ⌈log2 n⌉ − KL; the columns are interpolated in KL.
-
-    Args:
-        kl_bits: The KL divergence of a chunk in bits, a public guess.
-        candidates: n.
-
-    Raises:
-        DippError: `candidates` is below 1.
-    """
-    if candidates < 1:
-        raise DippError("candidates", f"must be at least 1, got {candidates}")
-    kl = _exact_kl(kl_bits)
-    pad = round((candidates - 1).bit_length() - kl)
-    row = min(max(pad, REFITTED_PADS[0]), REFITTED_PADS[-1]) - REFITTED_PADS[0]
-    column = min(int(kl / REFITTED_KL.step), len(REFITTED_KL) - 2)
-    left, right = REFITTED[row][column : column + 2]
-    share = min(kl / REFITTED_KL.step - column, Fraction(1))
-    return Fraction(round(left + (right - left) * share), EXPONENT_UNITS)
-
-
-def _exact_kl(kl_bits: float) -> Fraction:
-    """Return a KL as a rational, so that exponents are equal on every platform; raise unless it is finite and ≥ 0."""
-    if not 0 <= kl_bits < math.inf:
-        raise DippError("kl_bits", f"must be a finite number from 0, got {kl_bits}")
-    return Fraction(kl_bits)
-
-
 def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
     """Return the shortest byte string from which `decode` can compute the indices again.
 
@@ -282,77 +210,3 @@ def decode(data: bytes, models: Sequence[Model]) -> list[int]:
     if encode(zip(models, indices, strict=True)) != data:
         raise DippError("payload", "is damaged, cut short or too long", "get the file again")
     return indices
-
-
-@dataclass(frozen=True)
-class FixedLength:
-    """A packing of indices with fixed lengths: index j of each image takes widths[j] bits.
-
-    Image i starts at bit i·Σ widths. The highest bit of a byte and of an index comes first. Only the very last byte is
-    padded, with zeros.
-    """
-
-    widths: tuple[int, ...]
-    """Bits of each index of an image, from 1 to `MAX_WIDTH`."""
-
-    def __post_init__(self) -> None:
-        if not self.widths or not all(1 <= width <= MAX_WIDTH for width in self.widths):
-            raise DippError("widths", f"must be one or more numbers of bits from 1 to {MAX_WIDTH}, got {self.widths}")
-
-    @property
-    def bits(self) -> int:
-        """Number of bits of an image."""
-        return sum(self.widths)
-
-    def size(self, images: int) -> int:
-        """Return the number of bytes that this number of images takes."""
-        return -(-images * self.bits // 8)
-
-    def pack(self, indices: NDArray[np.integer]) -> bytes:
-        """Return the bytes of indices, an integer array of images × len(widths).
-
-        Args:
-            indices: The indices; each is at least 0 and fits into its width.
-
-        Raises:
-            DippError: The array has another shape, or an index does not fit.
-        """
-        if indices.ndim != 2 or indices.shape[1] != len(self.widths) or indices.dtype.kind not in "iu":
-            raise DippError("indices", f"must be images × {len(self.widths)} integers, got shape {indices.shape}")
-        if (indices < 0).any() or (indices >= 1 << np.array(self.widths)).any():
-            raise DippError("indices", "must each be at least 0 and fit into their width")
-        blocks = (np.ascontiguousarray(indices[rows], ">u4").view(np.uint8) for rows in self._blocks(len(indices)))
-        return b"".join(np.packbits(np.unpackbits(wide, axis=1)[:, self._used]).tobytes() for wide in blocks)
-
-    def unpack(self, data: bytes, images: int) -> NDArray[np.int64]:
-        """Return the indices of this number of packed images: int64, images × len(widths).
-
-        Args:
-            data: The bytes that `pack` returned.
-            images: Number of images.
-
-        Raises:
-            DippError: The bytes have another length, or bits after the last image are set.
-        """
-        if len(data) != self.size(images):
-            raise DippError("data", f"must have {self.size(images)} bytes for {images} images, got {len(data)}")
-        if data and data[-1] & ((1 << (8 * len(data) - images * self.bits)) - 1):
-            raise DippError("data", "is damaged: the bits after the last image are not zero")
-        out = np.empty((images, len(self.widths)), np.int64)
-        for rows in self._blocks(images):
-            low, high = rows.start * self.bits, rows.stop * self.bits
-            bits = np.unpackbits(np.frombuffer(data[low // 8 : -(-high // 8)], np.uint8))[low % 8 :][: high - low]
-            wide = np.zeros((rows.stop - rows.start, 32 * len(self.widths)), np.uint8)
-            wide[:, self._used] = bits.reshape(-1, self.bits)
-            out[rows] = np.packbits(wide, axis=1).view(">u4")
-        return out
-
-    @functools.cached_property
-    def _used(self) -> NDArray[np.intp]:
-        """Positions of the bits that belong to the packing in a row of indices of 32 bits each."""
-        return np.flatnonzero(np.arange(32) >= 32 - np.array(self.widths)[:, None])
-
-    def _blocks(self, images: int) -> Iterable[slice]:
-        """Yield slices of images to work on in turn, to bound memory; eight images pack to whole bytes."""
-        step = 8 * max(BLOCK_BITS // (256 * len(self.widths)), 1)
-        return (slice(i, min(i + step, images)) for i in range(0, images, step))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core import entropy
+from dipp.core import entropy, fixed_length
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.format.bytes import Integers, damaged
@@ -157,14 +157,14 @@ class FixedLayout(Layout):
         return groups + [(1, CHECKSUM_BITS)] * self.has_checksum
 
     @functools.cached_property
-    def _row_code(self) -> entropy.FixedLength:
-        return entropy.FixedLength(tuple(width for count, width in self._groups for _ in range(count)))
+    def _row_code(self) -> fixed_length.FixedLength:
+        return fixed_length.FixedLength(tuple(width for count, width in self._groups for _ in range(count)))
 
     def _bits(self, row: Integers) -> NDArray[np.uint8]:
         """Return the bits of one image, group by group, because packing all widths at once would take gigabytes."""
         parts, ends = [], itertools.accumulate(count for count, _ in self._groups)
         for (count, width), end in zip(self._groups, ends, strict=True):
-            packed = entropy.FixedLength((width,)).pack(row[end - count : end, None])
+            packed = fixed_length.FixedLength((width,)).pack(row[end - count : end, None])
             parts.append(np.unpackbits(np.frombuffer(packed, np.uint8), count=count * width))
         return np.concatenate(parts)
 
@@ -172,7 +172,7 @@ class FixedLayout(Layout):
         parts = []
         for count, width in self._groups:
             part = cut(data, at, at + count * width)
-            parts.append(entropy.FixedLength((width,)).unpack(part, count)[:, 0])
+            parts.append(fixed_length.FixedLength((width,)).unpack(part, count)[:, 0])
             at += count * width
         return np.concatenate(parts)
 

@@ -33,10 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dipp.core.channels import Sign
-from dipp.core.code import TiltedCode
 from dipp.core.geometry import Geometry
 from dipp.core.masks import MAX_PERIOD, of_period
 from dipp.core.plan import Coding, Plan
+from dipp.core.sensitivity import TiltedCode
 from dipp.core.steps import SensingStep
 from dipp.errors import DippError
 from dipp.models.diffusion import NoiseSchedule

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codes import Flat, Pairs, StepLimited
-from dipp.core.code import TiltedCode
+from dipp.core.sensitivity import TiltedCode
 from dipp.planning.planner import MAX_CHUNK
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dipp.core.code import TiltedCode
+from dipp.core.sensitivity import TiltedCode
 from dipp.privacy.budget import Budget
 
 Floats = NDArray[np.float64]

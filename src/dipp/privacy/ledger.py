@@ -17,9 +17,9 @@ chunk as a whole. It holds whatever was selected before, so the ε of the select
 | everywhere | in different chunks | C with one each | C·ε₁ | C·ρ₁ |
 | turns, period P ≥ C | one in a step, or none | one, in the C steps of a cycle that touch the pixel | ε₁ | ρ₁ |
 
-If a unit is dealt as a whole (`core.chunking.UnitDeal`), one selection is charged in every step that touches it, ε₁ and
-ρ₁. Which steps touch the worst unit, the mask says (`core.masks`), for ε and for ρ on their own. No average over units
-is taken anywhere.
+If a unit is dealt as a whole (`core.unit_deals.UnitDeal`), one selection is charged in every step that touches it, ε₁
+and ρ₁. Which steps touch the worst unit, the mask says (`core.masks`), for ε and for ρ on their own. No average over
+units is taken anywhere.
 
 **Rounding.** Codes round ε₁ up by at least 2^−50 of itself, more than the few operations here can lose; fsum rounds
 once. Nothing depends on the platform, so that a stored certificate is compared to the last bit.
@@ -256,9 +256,9 @@ class Ledger:
         Divergences of adaptive selections add up (`conversions`). As each selection lies in one unit, the sum runs
         over the selections of u₁, then of u₂, and so on, and those of any one unit add up to at most ρ. ∎
 
-        The claim holds where a unit is dealt as a whole (`core.chunking.UnitDeal`) and for pairs, which draw a bit for
-        each coordinate: units divide the coordinates among them. It fails where a chunk mixes pixels: k of them move
-        its scores k times as far, and ρ grows with the square of that.
+        The claim holds where a unit is dealt as a whole (`core.unit_deals.UnitDeal`) and for pairs, which draw a bit
+        for each coordinate: units divide the coordinates among them. It fails where a chunk mixes pixels: k of them
+        move its scores k times as far, and ρ grows with the square of that.
         """
         return all(selection.rule.alone for selection in self.selections)
 

@@ -25,12 +25,13 @@ from dipp.codec.decoding import NOISY, ChainEnd, Decoding
 from dipp.codec.encoder import Selector
 from dipp.codec.grids import Cuts, between, interpolated, pooled, squares, steadied
 from dipp.codes import Closest
-from dipp.core.chunking import BlockDeal, Chunks
+from dipp.core.chunking import Chunks
 from dipp.core.closest import Tally, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
 from dipp.core.signal import to_signal
 from dipp.core.unit import Unit
+from dipp.core.unit_deals import BlockDeal
 from dipp.core.units import Cells, Picture
 from dipp.format.archive import Archive
 from dipp.privacy.ledger import Ledger

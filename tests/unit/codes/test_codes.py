@@ -18,7 +18,7 @@ from dipp import scoring
 from dipp.codes import PFR, Flat, FlatCode, StepLimitedPPR
 from dipp.codes.oneshot import OneShot, seal
 from dipp.codes.ordered import poisson_order
-from dipp.core import entropy, randomness
+from dipp.core import exponents, randomness
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Channel, Gaussian, Laplace, Sign
 from dipp.core.price import Reach
@@ -228,7 +228,7 @@ def test_damaged_payloads_are_refused(kind: type[FlatCode | StepLimitedPPR | PFR
 def test_the_refitted_table_is_an_option() -> None:
     """The refitted table gives a smaller exponent, and the same ε."""
     paper, refitted = (StepLimitedPPR(Laplace(), 0.3, 60, 1 << 18, refitted=flag) for flag in (False, True))
-    assert refitted.model.exponent == entropy.refitted_exponent(16, 1 << 18)
+    assert refitted.model.exponent == exponents.refitted_exponent(16, 1 << 18)
     assert refitted.model.exponent < paper.model.exponent
     assert refitted.epsilon == paper.epsilon
     x = np.linspace(-1, 1, 60)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from dipp.codes.exact import MAX_RANK, ExactPPR, Mechanism, OctaveZeta
-from dipp.core import entropy, randomness
+from dipp.core import entropy, exponents, randomness
 from dipp.errors import DippError
 
 Floats = NDArray[np.float64]
@@ -158,7 +158,7 @@ def test_functions_that_are_no_density_ratio_are_refused(log_ratio: Any, log_sup
 
 def test_octave_zeta_is_a_law() -> None:
     """Intervals fill the total, `find` is the inverse of `interval`, and the coder takes the largest rank."""
-    model = OctaveZeta(entropy.paper_exponent(5.0))
+    model = OctaveZeta(exponents.paper_exponent(5.0))
     end = 0
     for index in range(200):
         start, weight = model.interval(index)
@@ -186,7 +186,7 @@ def test_epsilon_is_stated_and_invalid_input_is_refused() -> None:
     with refused("epsilon"):
         Mechanism(LAPLACE.quantile, LAPLACE.log_ratio, LAPLACE.log_sup_ratio, math.inf, 1.0)
     with refused("index"):
-        OctaveZeta(entropy.paper_exponent(5.0)).interval(MAX_RANK)
+        OctaveZeta(exponents.paper_exponent(5.0)).interval(MAX_RANK)
 
 
 def test_private_randomness_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from dipp.codes import CODES, Flat, Functional, Pairs, StepLimited
 from dipp.codes.ordered import poisson_order
-from dipp.core import entropy, randomness, selection
-from dipp.core.code import Indices, SensitivityCode
+from dipp.core import entropy, exponents, randomness, selection
+from dipp.core.code import Indices
 from dipp.core.price import Cost, Reach
+from dipp.core.sensitivity import SensitivityCode
 from dipp.errors import NoCertificateError
 
 SEED = bytes(range(16))
@@ -116,7 +117,7 @@ def test_each_code_packs_indices_by_its_own_law(code: SensitivityCode) -> None:
     else:
         assert code.index_model(8, 80) == entropy.ZetaCode(256, Fraction(80, 64))
         alpha = Fraction(3) if isinstance(code, Functional) else code.score_alpha
-        assert Fraction(code.exponent_units(7.0), 64) == entropy.paper_exponent(7.0, alpha)
+        assert Fraction(code.exponent_units(7.0), 64) == exponents.paper_exponent(7.0, alpha)
 
 
 @every

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dipp.core import randomness
-from dipp.core.chunking import BY_UNIT, Chunks, StepCoordinates, chunks
+from dipp.core.chunking import Chunks, StepCoordinates, chunks
 from dipp.core.geometry import Geometry
 from dipp.core.masks import FullMask, TurnMask
 from dipp.core.steps import SensingStep
+from dipp.core.unit_deals import BY_UNIT
 
 SEED = bytes(range(16))
 

@@ -20,10 +20,12 @@ from helpers.scripts import benchmark
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dipp.core import entropy, randomness, selection
+from dipp.core import exponents, fixed_length, randomness, selection
 from dipp.core.arithmetic import Arithmetic
 from dipp.core.channels import Laplace, LocationChannel
-from dipp.core.entropy import FixedLength, Model, ZetaCode, decode, encode, paper_exponent, refitted_exponent
+from dipp.core.entropy import Model, ZetaCode, decode, encode
+from dipp.core.exponents import paper_exponent, refitted_exponent
+from dipp.core.fixed_length import FixedLength
 from dipp.errors import DippError
 
 GOLDEN_VALUES = json.loads((GOLDEN / "entropy.json").read_text())
@@ -65,8 +67,8 @@ def first_of_cells(code: ZetaCode) -> list[int]:
     return sorted(first for first in firsts if first < code.candidates)
 
 
-exponents = st.integers(1, 255).map(lambda units: Fraction(units, 64))
-zeta_codes = st.builds(ZetaCode, st.one_of(st.integers(1, 40), st.integers(1, 1 << 22)), exponents)
+zeta_exponents = st.integers(1, 255).map(lambda units: Fraction(units, 64))
+zeta_codes = st.builds(ZetaCode, st.one_of(st.integers(1, 40), st.integers(1, 1 << 22)), zeta_exponents)
 random_laws = st.lists(st.integers(1, 1 << 40), min_size=1, max_size=6).map(lambda w: Weights(tuple(w)))
 
 
@@ -281,7 +283,7 @@ def test_packing_in_blocks_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch,
     code = FixedLength((3, 13, 1))
     indices = np.random.default_rng(3).integers(0, [8, 8192, 2], (1001, 3)).astype(dtype)
     whole = code.pack(indices)
-    monkeypatch.setattr(entropy, "BLOCK_BITS", 1)
+    monkeypatch.setattr(fixed_length, "BLOCK_BITS", 1)
     assert (
         code.pack(indices) == code.pack(np.asfortranarray(indices)) == whole == bit_string(indices.tolist(), (3, 13, 1))
     )
@@ -313,17 +315,17 @@ def test_the_exponent_of_the_paper(kl: float, alpha: int | Fraction, units: int)
 
 
 def test_the_refitted_exponent_follows_its_table() -> None:
-    for row, pad in enumerate(entropy.REFITTED_PADS):
-        for column, kl in enumerate(entropy.REFITTED_KL):
-            assert refitted_exponent(kl, 1 << (kl + pad)) == Fraction(entropy.REFITTED[row][column], 64)
+    for row, pad in enumerate(exponents.REFITTED_PADS):
+        for column, kl in enumerate(exponents.REFITTED_KL):
+            assert refitted_exponent(kl, 1 << (kl + pad)) == Fraction(exponents.REFITTED[row][column], 64)
             near = 64 * refitted_exponent(kl + 0.4, 1 << (kl + pad))
-            following = entropy.REFITTED[row][min(column + 1, 9)]
-            assert near == round(0.8 * entropy.REFITTED[row][column] + 0.2 * following)
+            following = exponents.REFITTED[row][min(column + 1, 9)]
+            assert near == round(0.8 * exponents.REFITTED[row][column] + 0.2 * following)
     assert refitted_exponent(16, 1 << 18) == refitted_exponent(16, (1 << 18) - 1) == refitted_exponent(16.0, 1)
     assert refitted_exponent(100, 1 << 22) == refitted_exponent(18, 1 << 20)
     # A larger divergence makes the law flatter; a larger pad makes it steeper.
-    assert (np.diff(entropy.REFITTED, axis=1) <= 0).all()
-    assert (np.diff(entropy.REFITTED, axis=0) >= 0).all()
+    assert (np.diff(exponents.REFITTED, axis=1) <= 0).all()
+    assert (np.diff(exponents.REFITTED, axis=0) >= 0).all()
 
 
 def test_the_refitted_table_fits_real_selections(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,7 +368,7 @@ def test_golden_bytes_of_codes_and_packings() -> None:
     for entry in GOLDEN_VALUES["packed"]:
         code_of_widths = FixedLength(tuple(entry["widths"]))
         assert code_of_widths.pack(np.array(entry["indices"])).hex() == entry["hex"]
-    assert [list(row) for row in entropy.REFITTED] == GOLDEN_VALUES["refitted"]
+    assert [list(row) for row in exponents.REFITTED] == GOLDEN_VALUES["refitted"]
 
 
 @pytest.mark.parametrize(

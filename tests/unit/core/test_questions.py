@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from dipp.codes import Flat
 from dipp.core.channels import Laplace, Sign
-from dipp.core.chunking import BY_BLOCK, Chunks
+from dipp.core.chunking import Chunks
 from dipp.core.closest import MAX_TOTAL, Weights
 from dipp.core.geometry import Geometry
 from dipp.core.masks import FullMask
 from dipp.core.plan import Coding, Plan
 from dipp.core.steps import BLOCK, MAX_SPLIT, ROUNDS, STEPS, Question, SensingStep
 from dipp.core.unit import Unit
+from dipp.core.unit_deals import BY_BLOCK
 from dipp.core.units import Cells, Picture, Pixel
 
 SEED = bytes(range(16))

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import Decoding
 from dipp.codes import Flat, Pairs, StepLimited
-from dipp.core.code import TiltedCode
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
+from dipp.core.sensitivity import TiltedCode
 from dipp.core.steps import SensingStep
 from dipp.errors import DippError, InconsistentError
 from dipp.format.parameters import PublicParameters

@@ -274,7 +274,7 @@ def test_compressed_runs_are_read_as_they_are_written(height: int, width: int, s
 BOMB = '<!DOCTYPE a [<!ENTITY b "b">]><annotation><filename>&b;</filename></annotation>'
 WRONG: dict[str, tuple[str, Any, str]] = {
     "no format": ("r.json", {"a": 1}, "known format"),
-    "no JSON": ("r.json", '{"images": [', "JSON, line 1"),
+    "no JSON": ("r.json", '{"images": [', "JSON (line 1)"),
     "no XML": ("r.xml", "<annotation><a></annotation>", "valid XML"),
     "entities": ("r.xml", BOMB, "document type"),
     "binary": ("r.bin", b"\xff\xfe\x00", "known format"),
