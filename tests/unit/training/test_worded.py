@@ -41,20 +41,23 @@ def pictures() -> torch.Tensor:
 
 
 def test_first_answers_are_as_good_as_those_of_the_codec(books: Books, pictures: torch.Tensor) -> None:
-    """At a large ε nearly every answer is the nearest word, so all but a few blocks have the same estimate."""
+    """The mean squared errors of four runs differ by 2 % of themselves (one deviation), and are compared to 15 %."""
     denoiser = models.load("embedded")
-    epsilon, geometry = 10.0, Geometry(SIDE, SIDE, 3)
+    epsilon, geometry, runs = 14.0, Geometry(SIDE, SIDE, 3), 4
     step = step_of(candidates_of(epsilon)._replace(rounds=4), epsilon)
     chain = Chain(Plan(CODING, (step,), unit=Cells(BLOCK)), denoiser, bytes(16), geometry)
     pixels = np.asarray(((pictures + 1) * 127.5).round().permute(0, 2, 3, 1).reshape(4, -1), np.uint8)
-    state, _ = chain.run(range(4), Selector(chain.plan, bytes(16), pixels, "cpu"))
     truth = torch.from_numpy(questions.coarse(pixels, geometry, Cells(BLOCK), step)).reshape(4, SIDE, SIDE, 3)
-    wanted = (torch.from_numpy(state) - truth.permute(0, 3, 1, 2)).square().mean().item()
-    torch.manual_seed(0)
+    truth = truth.permute(0, 3, 1, 2)
     worded = WordCohorts(books, 1, pictures)
     worded._epsilon = lambda: torch.tensor([epsilon])  # type: ignore[method-assign]
-    found = (worded._first(pictures) - pictures).square().mean().item()
-    assert found == pytest.approx(wanted, rel=0.15)
+    torch.manual_seed(0)
+    wanted = reached = 0.0
+    for _ in range(runs):
+        state, _ = chain.run(range(4), Selector(chain.plan, bytes(16), pixels, "cpu"))
+        wanted += (torch.from_numpy(state) - truth).square().mean().item() / runs
+        reached += (worded._first(pictures) - pictures).square().mean().item() / runs
+    assert reached == pytest.approx(wanted, rel=0.15)
 
 
 def test_more_questions_tell_more_and_the_snr_says_so(books: Books, pictures: torch.Tensor) -> None:
