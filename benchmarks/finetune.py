@@ -1,23 +1,23 @@
-"""Continue the training of a DDPM on what answers by words leave to see (`codec.questions`).
+"""Continue the training of a DDPM on answers by words (`codec.questions`).
 
     python benchmarks/finetune.py DDPM CIFAR OUT --minutes 5 --device cuda
 
 DDPM is a folder in diffusers' format, of a network for pictures of 32×32. CIFAR is the folder `cifar-10-batches-py`.
-OUT becomes a folder in the same format: the same network with other weights, the mean of the last ones, in half
-precision. `training.json` in it says how they were made.
+OUT becomes a folder in the same format, with the mean of the last weights in half precision. Its `training.json` says
+how they were made.
 
-Training pictures are asked as pictures of users are: cells of 4, 8 and 16 pixels and whole pictures, one to four
-questions, at an ε of a draw from 0.4 to 16. What the network is told is what a decoder tells it (`codec.trajectory`,
+Training pictures are asked like pictures of users: cells of 4, 8 and 16 pixels and whole pictures, one to four
+questions, at an ε of a draw from 0.4 to 16. The network gets what a decoder gives it (`codec.trajectory`,
 `Answers`): the answers, steadied and interpolated to the picture's size, at the timestep whose SNR is nearest to about
-half of one over their mean squared error. What it predicts is compared with the picture, and is what the next question
-is compared with. A fifth of each batch are pictures with Gaussian noise, so that the network still denoises.
+half of one over their mean squared error. The loss compares its prediction with the picture, and the next question asks
+for the difference. A fifth of each batch are pictures with Gaussian noise, so that the network still denoises.
 
-Words are made for each size of units on its own, on the device, from training pictures. Those for later questions
-follow the network: they are made again from what it misses, `REMADE` times.
+Words are made on the device from training pictures, separately for each size of units. Words for later questions follow
+the network: they are made again from what it misses, `REMADE` times.
 
 `--compile` lets PyTorch compile the network's training steps for the device.
 
-With `--checkpoint FILE`, training goes on where it was stopped: all but the pictures that are being asked is kept.
+With `--checkpoint FILE`, training continues where it was stopped; only the pictures that are being asked are lost.
 """
 
 from __future__ import annotations
@@ -55,44 +55,44 @@ from dipp.training.words import BITS, MARGIN, clustered
 
 SIDE, COLOURS = 32, 3
 GRIDS = (4, 8, 16, 32)
-"""Sides of the coarse pictures that are asked about."""
+"""Sides of the coarse pictures that questions are about."""
 BUDGETS = {4: (1.0, 16.0), 8: (2.0, 40.0), 16: (4.0, 40.0), SIDE: (4.0, 150.0)}
-"""Range of ε of a unit, by its side in pixels; log-uniform."""
+"""Range of ε of a unit by its side in pixels; ε is drawn log-uniformly."""
 SHARES = (2.0, 4.0, 3.0, 4.0)
-"""How often units of each side are asked, in proportion."""
+"""Relative frequency of units of each side."""
 LABEL, SPREAD = 0.5, 0.35
-"""SNR that the network is told, in units of one over the mean squared error of the answers: its median, and the
-deviation of its logarithm."""
+"""Median, and deviation of the logarithm, of the SNR that the network is given, in units of one over the mean squared
+error of the answers."""
 LEAST_ERROR = 1e-4
 GROUPS = 8
-"""Groups of pictures in a batch; the pictures of a group are asked the same questions."""
+"""Number of groups of pictures in a batch; the pictures of a group are asked the same questions."""
 WORDED = 0.8
-"""Share of a batch that is asked; the rest has Gaussian noise."""
+"""Share of a batch that is asked; the other pictures get Gaussian noise."""
 RATE, WARM, FLAT, LAST_RATE = 1e-4, 100, 0.4, 0.02
 """Learning rate, steps that it rises over, share of the time before it falls, and where it ends, relative to `RATE`."""
 MEAN = 0.997
-"""Weight of the past in the mean of weights; less in the first steps."""
+"""Weight of the past in the running mean of the weights; smaller in the first steps."""
 KEPT_ERROR = 0.98
-"""Weight of the past in the running mean of errors, by which losses are divided."""
+"""Weight of the past in the running means of errors, by which losses are divided."""
 FIRST_WORDS = 16000
-"""Pictures that the words of first questions are made from."""
+"""Number of pictures that the words of first questions are made from."""
 REMADE = (0.0, 0.1, 0.4)
-"""Shares of the time at which words of later questions are made: the first ones from the network as it was given."""
+"""Shares of the time at which words of later questions are made again."""
 RECENT, VECTORS = 300, 1 << 16
-"""Groups whose missed blocks are kept, for words of later questions, and the most blocks that make them."""
+"""Number of groups whose missed blocks are kept for words of later questions, and the most blocks that make words."""
 SAID, SAVED = 50, 1000
 """Steps between two lines about the progress, and between two checkpoints."""
 FIRST_STEPS = 20
-"""Steps before words of later questions are made."""
+"""Number of steps before words of later questions are made."""
 
 
 class Words(NamedTuple):
     """A book on the device."""
 
     words: Tensor
-    """Words × dimensions."""
+    """The words (words × dimensions)."""
     shares: Tensor
-    """Share of public blocks that each is nearest to."""
+    """The share of public blocks that each word is nearest to."""
 
     @classmethod
     def of(cls, vectors: Tensor, bits: int) -> Words:
@@ -102,7 +102,7 @@ class Words(NamedTuple):
         return cls(torch.from_numpy(book.words).to(vectors.device), counts / counts.sum())
 
     def told(self, content: Tensor, epsilon: float) -> Tensor:
-        """Return what the answers about blocks (… × dimensions) mean, at this ε of each draw."""
+        """Return the meaning of answers about blocks (… × dimensions), at this ε of each draw."""
         flat = content.reshape(-1, content.shape[-1])
         scores = flat @ self.words.T - self.words.square().sum(1) / 2
         count, odds = len(self.words), math.expm1(epsilon)
@@ -117,13 +117,13 @@ class Setting(NamedTuple):
     """The questions that a group is asked."""
 
     side: int
-    """Side of the unit in pixels; that of the picture if it is one unit."""
+    """Side of the unit in pixels; the side of the picture if the unit is the picture."""
     shape: tuple[int, ...]
-    """Divisions of the unit by each question."""
+    """Number of divisions of the unit in each question."""
     epsilon: float
     """ε of each draw."""
     bits: int
-    """Bits of the books."""
+    """Number of bits of the books."""
 
     @classmethod
     def drawn(cls, source: random.Random) -> Setting:
@@ -145,12 +145,12 @@ class Setting(NamedTuple):
 
     @property
     def odds(self) -> float:
-        """Odds of a wrong answer to a right one."""
+        """Return the odds of a wrong answer to a right one."""
         return ((1 << self.bits) - 1) * math.exp(-self.epsilon)
 
 
 def pooled(pictures: Tensor, grid: int) -> Tensor:
-    """Return the coarse pictures of pictures (N, C, H, W), of `grid` coarse pixels a side."""
+    """Return the coarse pictures of pictures (N, C, H, W), with `grid` coarse pixels along a side."""
     return torch.nn.functional.avg_pool2d(pictures, pictures.shape[2] // grid)
 
 
@@ -169,20 +169,20 @@ def unfolded(values: Tensor, grid: int) -> Tensor:
 
 
 class Asker:
-    """Asks pictures by words, as senders do, and tells what receivers know."""
+    """Asks pictures by words, as senders do, and returns what receivers know."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.books: dict[tuple[int, str, int], Words] = {}
-        """By grid of the first question, family and bits."""
+        """The books, by grid of the first question, family and bits."""
         self.missed: dict[tuple[int, str], deque[Tensor]] = defaultdict(lambda: deque(maxlen=RECENT))
-        """Blocks of what predictions missed of late, by grid of the first question and family."""
+        """Blocks that recent predictions missed, by grid of the first question and family."""
         self.onto: dict[int, Tensor] = {}
         """Matrices that interpolate coarse pictures to pixels, by the side of their grid."""
         self.turns: dict[int, Tensor] = {}
-        """Rounds in which coarse pixels are asked, by the side of their grid."""
+        """The round of each coarse pixel, by the side of their grid."""
         self.asked: dict[int, list[Tensor]] = {}
-        """Numbers of the blocks of each round, by the side of their grid."""
+        """The numbers of the blocks of each round, by the side of their grid."""
         pixels = np.arange(SIDE + 1)
         for grid in GRIDS:
             same = np.arange(grid + 1)
@@ -200,7 +200,7 @@ class Asker:
             self.first(setting, pictures, make=True)
 
     def make_later(self, bits: Sequence[int] = BITS) -> None:
-        """Make the words of later questions again, from what predictions missed of late."""
+        """Make the words of later questions again, from blocks that recent predictions missed."""
         for (grid, name), contents in self.missed.items():
             vectors = torch.cat(list(contents))
             vectors = vectors[torch.randperm(len(vectors), device=vectors.device)[:VECTORS]]
@@ -208,7 +208,7 @@ class Asker:
                 self.books[grid, name, count] = Words.of(vectors, count)
 
     def first(self, setting: Setting, pictures: Tensor, *, make: bool = False) -> Tensor:
-        """Return the answers to the first question; with `make`, words of each round are made from its blocks first."""
+        """Return the answers to the first question; with `make`, first make the words of each round."""
         grid = setting.grid(0)
         coarse, turns = pooled(pictures, grid), self.turns[grid]
         known = torch.zeros_like(coarse)
@@ -227,7 +227,7 @@ class Asker:
         return known
 
     def later(self, setting: Setting, number: int, pictures: Tensor, x_hat: Tensor) -> Tensor | None:
-        """Return the answers to a later question, about what predictions x̂0 miss; None if there are no words for it."""
+        """Return the answers to a later question, about what predictions x̂0 miss; None without words for it."""
         grid, name = setting.grid(number), setting.family(number)
         predicted = pooled(x_hat, grid)
         content = blocks(pooled(pictures, grid) - predicted)
@@ -237,7 +237,7 @@ class Asker:
         return None if book is None else predicted + unfolded(book.told(content, setting.epsilon), grid)
 
     def shown(self, setting: Setting, number: int, known: Tensor) -> Tensor:
-        """Return the answers as the network is told them, on all pixels."""
+        """Return the answers on all pixels, as the network gets them."""
         matrix = self.onto[setting.grid(number)]
         found: Tensor = matrix @ steadied(known, setting.odds) @ matrix.T
         return found.clamp(-1, 1)
@@ -248,14 +248,14 @@ class Group(NamedTuple):
 
     setting: Setting
     number: int
-    """Number of the last question that was asked."""
+    """The number of the last question."""
     pictures: Tensor
     known: Tensor
-    """Answers so far."""
+    """The answers so far."""
 
 
 class Trainer:
-    """A network, its mean and its optimiser, and the pictures that are being asked."""
+    """A network with its mean, its optimiser, and the pictures that are being asked."""
 
     def __init__(
         self,
@@ -270,11 +270,11 @@ class Trainer:
         """Begin training.
 
         Args:
-            network: Takes states (N, C, H, W) and timesteps (N), and returns a tuple of what it makes of them.
+            network: Takes states (N, C, H, W) and timesteps (N), and returns a tuple with its output.
             schedule: Its noise levels.
             pixels: Training pictures (N, C, H, W), as integers from 0 to 255, on the device.
-            batch: Pictures of a step.
-            seed: Of all that is drawn.
+            batch: Number of pictures of a step.
+            seed: Seed of all random choices.
             compiled: Whether the network's training steps are compiled.
         """
         self.device, self.pixels, self.schedule = pixels.device, pixels, schedule
@@ -292,11 +292,11 @@ class Trainer:
         self.plain = max(1, batch - GROUPS * self.size)
         self.groups: list[Group] = []
         self.errors: dict[Any, Tensor] = {}
-        """Running means of errors, by what was asked."""
+        """Running means of errors, by kind of question."""
         self.steps, self.spent, self.remade = 0, 0.0, 0
 
     def begin(self) -> None:
-        """Make the words of first questions, and begin with groups."""
+        """Make the words of first questions, and begin with new groups."""
         if not self.asker.books:
             self.asker.make_first(self.drawn(min(FIRST_WORDS, len(self.pixels))))
         self.groups = [self.fresh() for _ in range(GROUPS)]
@@ -308,12 +308,12 @@ class Trainer:
         return torch.where(torch.rand((count, 1, 1, 1), device=self.device) < 0.5, x0, x0.flip(3))
 
     def fresh(self) -> Group:
-        """Return a group that was asked its first question."""
+        """Return a group after its first question."""
         setting, pictures = Setting.drawn(self.source), self.drawn(self.size)
         return Group(setting, 0, pictures, self.asker.first(setting, pictures))
 
     def next(self, group: Group, x_hat: Tensor) -> Group:
-        """Return the group after the question that follows its predictions; a fresh one if there is none."""
+        """Return the group after the question that follows its predictions; a new group if there is none."""
         number = group.number + 1
         if number >= len(group.setting.shape):
             return self.fresh()
@@ -323,7 +323,7 @@ class Trainer:
         return Group(group.setting, number, group.pictures, known)
 
     def told(self, group: Group) -> tuple[Tensor, Tensor]:
-        """Return the estimate (N, C, H, W) that the network is told of a group, and the timestep (N)."""
+        """Return the estimate (N, C, H, W) that the network gets of a group, and the timestep (N)."""
         coarse = pooled(group.pictures, group.setting.grid(group.number))
         error = (group.known - coarse).square().mean().clamp(min=LEAST_ERROR)
         label = math.log(LABEL) + SPREAD * self.source.gauss()
@@ -339,7 +339,7 @@ class Trainer:
         return output, (x_t - (1 - alpha).sqrt() * output) / alpha.sqrt()
 
     def step(self, share: float) -> Tensor:
-        """Take one step, at a share of the time; return the loss."""
+        """Take one step at a share of the time, and return the loss."""
         for values in self.optimiser.param_groups:
             values["lr"] = RATE * min(1, (self.steps + 1) / WARM) * falling(share)
         told, times = zip(*(self.told(group) for group in self.groups), strict=True)
@@ -411,7 +411,7 @@ class Trainer:
             torch.save(content, part)
 
     def load(self, path: Path) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         content = torch.load(path, map_location=self.device, weights_only=True)
         self.network.load_state_dict(content["network"])
         self.mean.load_state_dict(content["mean"])
@@ -439,7 +439,7 @@ def network_of(folder: Path, device: torch.device) -> tuple[torch.nn.Module, Noi
 
 
 def write(network: torch.nn.Module, like: Path, out: Path, facts: dict[str, Any]) -> None:
-    """Write a folder in diffusers' format: that of the DDPM, with other weights."""
+    """Write a folder in diffusers' format, like the DDPM's with other weights."""
     from safetensors.torch import save
 
     for name in (unet.INDEX, "unet/config.json", "scheduler/scheduler_config.json"):
@@ -459,9 +459,9 @@ def main() -> None:
     parser.add_argument("pictures", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--steps", type=int, help="at most so many")
+    parser.add_argument("--steps", type=int, help="largest number of steps")
     parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--skip", type=int, default=0, help="training pictures that are left out: the first ones")
+    parser.add_argument("--skip", type=int, default=0, help="number of first training pictures to leave out")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--compile", action="store_true", help="compile the network's training steps")

@@ -27,12 +27,12 @@ it has not seen the training pictures that words are made from and questions are
 `dipp words` runs, once for each grid of coarse pixels that a first question may have. The first test pictures are
 released. Rivals are denoised by the same network, from their answers interpolated to the picture's size, plainly or
 shortened to their expected power, whichever is best. One rival more, `PrivUnitG, chained`, answers dipp's own
-questions in the place of words (`experiments/comparisons/chained.py`). The floor is the mean of training pictures.
+questions in place of words (`experiments/comparisons/chained.py`). The floor is the mean of training pictures.
 PSNR is that of the mean squared error over all pictures. `sharp` is planned for DDPM, by
 `benchmarks/results/ddpm-table.json`.
 
 *Time*: one photograph, resized to 768×512 and to 4000×3000, goes through the commands `dipp encode --unit 16
---epsilon 8` and `dipp decode`, each in a process of its own with all that it loads. The first round, in which loops are
+--epsilon 8` and `dipp decode`, each in a process of its own with all its imports. The first round, in which loops are
 compiled, does not count. Beside the time on the clock there are the processor's (user and system), the peak of resident
 memory, and the load of the machine before the command.
 """
@@ -83,7 +83,7 @@ CASES: tuple[tuple[Unit, float], ...] = (
     (Picture(), 32.0),
     *((Cells(side), epsilon) for side in (64, 32, 16, 8) for epsilon in (4.0, 8.0, 16.0)),
 )
-"""Those that take the least time first."""
+"""The cases, the quickest first."""
 CIFAR_SIDE = 32
 CIFAR_CASES: tuple[tuple[Unit, float], ...] = (
     (Cells(4), 4.0),
@@ -92,27 +92,27 @@ CIFAR_CASES: tuple[tuple[Unit, float], ...] = (
     *((Picture(), epsilon) for epsilon in (8.0, 16.0, 64.0, 128.0)),
 )
 WORDED = {4: 16000, 8: 8000, 16: 4000, 32: 2000}
-"""By the side of the coarse picture that a first question asks about: training pictures that words are made from, the
-first ones. A small coarse picture has few blocks, and a book needs many."""
+"""Number of training pictures, from the first, that words are made from, by the side of the coarse picture of a first
+question. A small coarse picture has few blocks, and a book needs many."""
 GRIDS = tuple(WORDED)
 MOST_WORDED, TRIED = max(WORDED.values()), 256
-"""Training pictures that words are made from, and others, after them, on which questions are tried."""
+"""Number of training pictures that words are made from, and of those after them on which questions are tried."""
 ASKED = 2000
-"""Training pictures by which the rival of chained answers is fitted: the first ones."""
+"""Number of training pictures, from the first, by which the rival of chained answers is fitted."""
 DDPM_TABLE = HERE / "results/ddpm-table.json"
 TIMED = ((768, 512), (4000, 3000))
 TIMED_AS = ("--unit", "16", "--epsilon", "8")
 
 
 def psnr(pictures: Any, originals: Pixels) -> float:
-    """Return the mean PSNR of pictures, as values from 0 to 255; of small ones that of the mean squared error."""
+    """Return the mean PSNR of pictures with values from 0 to 255; for small ones, that of the mean squared error."""
     errors = np.square(np.asarray(pictures, np.float64) - originals).reshape(len(originals), -1).mean(1)
     errors = errors.mean(keepdims=True) if originals.shape[1] == CIFAR_SIDE else errors
     return round(float(np.mean(10 * np.log10(255**2 / errors))), 2)
 
 
 def asked_pictures(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, float]:
-    """Return what questions by a denoiser's own words tell of pictures, and the payload bits per pixel."""
+    """Return the pictures that questions by a denoiser's own words show, and their payload bits per pixel."""
     if denoiser.books is None:
         raise DippError("denoiser", "has no words", "make them with `dipp words`")
     planner = QuestionPlanner(denoiser.books, Geometry.of(pixels.shape[1:]), (unit,))
@@ -130,13 +130,13 @@ def by_pixel(pixels: Pixels, epsilon: float, **options: Any) -> float | None:
 
 
 def dp_pix(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> tuple[Pixels, Pixels]:
-    """Return what DP-Pix releases, and the same denoised at the best SNR."""
+    """Return DP-Pix, and DP-Pix denoised at the best SNR."""
     found = rivals.dp_pix(pixels, unit, epsilon, np.random.default_rng(0))
     return found.squares(), denoised_best(found, denoiser, pixels)
 
 
 def denoised_best(found: rivals.Answers, denoiser: Denoiser, pixels: Pixels) -> Pixels:
-    """Return the best picture that the network makes of noisy coarse pixels, at several SNRs around theirs."""
+    """Return the network's best picture of noisy coarse pixels, at several SNRs around theirs."""
     if denoiser.any_size:
         return best_of([found.denoised(denoiser, factor) for factor in LABELS], pixels)
     shrunk, certain = found.share, 1 / found.power + found.snr
@@ -146,12 +146,12 @@ def denoised_best(found: rivals.Answers, denoiser: Denoiser, pixels: Pixels) -> 
 
 
 def best_of(tried: list[Pixels], pixels: Pixels) -> Pixels:
-    """Return the pictures of the highest PSNR."""
+    """Return the pictures with the highest PSNR."""
     return max(tried, key=lambda one: psnr(one, pixels))
 
 
 def priv_unit(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
-    """Return what one answer of PrivUnitG tells of each unit, denoised; the best of several sizes, norms and SNRs."""
+    """Return one answer of PrivUnitG about each unit, denoised; the best of several sizes, norms and SNRs."""
     generator = np.random.default_rng(0)
     tried = [
         rivals.priv_unit(pixels, unit, parts, radius, epsilon, generator)
@@ -162,7 +162,7 @@ def priv_unit(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) ->
 
 
 def plain_words(pixels: Pixels, unit: Unit, epsilon: float, denoiser: Denoiser) -> Pixels:
-    """Return one question of words to each unit, interpolated; of four draws where one cannot take all of ε."""
+    """Return one question of words to each unit, interpolated; of four draws if one cannot take all of ε."""
     split = 1 if epsilon <= MOST else 2
     each = epsilon / split**2
     asked = AskedPictures(denoiser, unit, pixels)
@@ -218,10 +218,10 @@ def cropped(path: Path) -> Pixels:
 
 
 class Cifar:
-    """What compares all methods on CIFAR-10, with the network of one process."""
+    """The comparison of all methods on CIFAR-10, with the network of one process."""
 
     own: Cifar
-    """The one of this process."""
+    """The comparison of this process."""
 
     def __init__(self, model: Path, plain: Path, device: str, training: Pixels, pixels: Pixels) -> None:
         self.denoiser: Any = models.load(model, device)
@@ -280,7 +280,7 @@ def compare_cifar(arguments: argparse.Namespace) -> None:
 
 
 def timed(path: Path, home: Path, width: int, height: int) -> dict[str, Any]:
-    """Encode and decode one photograph, resized, by the commands, each in a process of its own."""
+    """Encode and decode one resized photograph by the commands, each in a process of its own."""
     source, file, decoded = home / "source.png", home / "file.dipp", home / "decoded.png"
     with Image.open(path) as image:
         image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS).save(source)
@@ -294,7 +294,7 @@ def timed(path: Path, home: Path, width: int, height: int) -> dict[str, Any]:
 
 
 def times(path: Path, rounds: int) -> list[dict[str, Any]]:
-    """Return the time and memory of every size, in some rounds after one that does not count."""
+    """Return the time and memory of every size, in several rounds after one that does not count."""
     with tempfile.TemporaryDirectory() as home:
         tried = [timed(path, Path(home), *size) for _ in range(rounds + 1) for size in TIMED]
     return tried[len(TIMED) :]
@@ -305,15 +305,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photographs", type=Path)
     parser.add_argument("--count", type=int, default=4)
-    parser.add_argument("--sides", type=int, nargs="*", help="of photographs, compare cells of these sides alone")
+    parser.add_argument("--sides", type=int, nargs="*", help="compare only cells of these sides, on photographs")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cifar", action="store_true", help="the folder is CIFAR-10's")
     parser.add_argument("--model", type=Path, help="for CIFAR-10: folder of the network")
     parser.add_argument("--plain", type=Path, help="for CIFAR-10: folder of the network that `sharp` is planned for")
-    parser.add_argument("--device", default="cpu", help="for CIFAR-10")
+    parser.add_argument("--device", default="cpu", help="for CIFAR-10: device")
     parser.add_argument("--workers", type=int, default=1, help="for CIFAR-10: number of processes")
-    parser.add_argument("--time", action="store_true", help="time the commands on one photograph, and nothing else")
-    parser.add_argument("--rounds", type=int, default=2, help="of --time, after one that does not count")
+    parser.add_argument("--time", action="store_true", help="only time the commands on one photograph")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of --time, after one that does not count")
     arguments = parser.parse_args()
     if arguments.time:
         write(arguments.out, {**provenance(), "rows": times(arguments.photographs, arguments.rounds)})
@@ -331,7 +331,7 @@ def main() -> None:
 def compare(
     cases: tuple[tuple[Unit, float], ...], pixels: Pixels, denoiser: Denoiser, floor: Any, facts: Any, out: Path
 ) -> None:
-    """Compare all methods in every case, and write what is known after each."""
+    """Compare all methods in every case, and write the results after each."""
     rows = list[dict[str, Any]]()
     for unit, epsilon in cases:
         rows.append(compared(pixels, unit, epsilon, denoiser, floor))

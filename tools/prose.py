@@ -6,7 +6,8 @@ Three rules, each of which a reader can apply without the program (CONTRIBUTING.
 
 - *Phrases*: no phrase of `PHRASES`, each of which has a plainer form.
 - *Fragments*: a docstring is a sentence or a noun phrase that stands on its own. It does not begin with a word of
-  `FRAGMENTS`, which leans on the name above it.
+  `FRAGMENTS`, which leans on the name above it. The docstring of a function begins with a verb, and so with no word of
+  `NOUNS`; properties and tests are left out.
 - *Length*: no sentence has more words than `LONGEST` allows, which is 30 in documents.
 
 Code, tables, formulas, links and quotations are not prose, and are left out.
@@ -35,10 +36,20 @@ PHRASES = {
     r"of which": "two sentences, or whose",
     r"the one that": "name the thing",
     r"by so much": "by at most",
+    r"in the place of": "in place of",
+    r"(?:is|are) to be": "will be or must be, or “to hide” for “that is to be hidden”",
+    r"the one of": "name the thing, or with",
+    r"but for": "except",
+    r"where there (?:is|are) none": "without, or if there are none",
 }
 """Phrases that a reader has to read twice, and what to write instead."""
 FRAGMENTS = ("As", "Likewise", "Of", "Told", "Such", "That of", "Those of")
 """First words of docstrings that say nothing without the name above them."""
+NOUNS = (
+    "A|An|The|What|Whether|How|Where|Which|When|All|Every|Each|Some|Many|Few|One|Two|Three|Several|Any|By|In|From|For|With|"
+    "On|At|Whose|And|Also|But|Or|Nor|It|They|This|These|No|Not|Nothing|Number|Other|Another|Pictures|Images|Files|Bytes|Bits"
+)
+"""First words of docstrings that are no verb: a function says what it does."""
 LONGEST = {".md": 30, ".py": 36, ".ts": 36}
 """Largest number of words of a sentence, by the kind of file: documents have shorter sentences than docstrings."""
 
@@ -60,6 +71,7 @@ class Text(NamedTuple):
     line: int
     content: str
     docstring: bool = False
+    function: bool = False
 
 
 def findings(paths: list[Path]) -> Iterator[Finding]:
@@ -78,6 +90,8 @@ def _broken(text: Text, longest: int) -> Iterator[str]:
             yield f"“{found[0]}”: write {better}"
     if text.docstring and (found := re.match(rf"(?:{'|'.join(FRAGMENTS)})\b", plain)):
         yield f"a docstring that begins with “{found[0]}”: say what it is, or what it does"
+    if text.function and (found := re.match(rf"(?:{NOUNS})\b", plain)):
+        yield f"the docstring of a function that begins with “{found[0]}”: begin with a verb"
     for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", plain):
         if (count := len(re.findall(r"[^\W\d_]{2,}", sentence))) > longest:
             yield f"a sentence of {count} words, at most {longest} are readable: “{' '.join(sentence.split()[:6])} …”"
@@ -101,11 +115,19 @@ def _python(path: Path) -> Iterator[Text]:
             for statement in body:
                 value = statement.value if isinstance(statement, ast.Expr) else None
                 if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    yield Text(statement.lineno, _dedented(value.value), docstring=True)
+                    function = statement is body[0] and _says_what_it_does(node)
+                    yield Text(statement.lineno, _dedented(value.value), docstring=True, function=function)
     with tokenize.open(path) as opened:
         for token in tokenize.generate_tokens(opened.readline):
             if token.type == tokenize.COMMENT and not re.match(r"#\s*(noqa|type:|!)", token.string):
                 yield Text(token.start[0], token.string.lstrip("# "))
+
+
+def _says_what_it_does(node: ast.AST) -> bool:
+    """Return whether a node is a function whose docstring begins with a verb: no property, test or special method."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith(("test_", "__")):
+        return False
+    return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def _dedented(docstring: str) -> str:

@@ -1,17 +1,17 @@
-"""`python -m experiments.cifar10.units`: what is learnt from pictures with an ε for each cell, or for all of it.
+"""`python -m experiments.cifar10.units`: classifiers on pictures with an ε for each cell, or for the whole picture.
 
 Classifiers are trained by the paper's protocol (`config.Protocol`) on the first half of CIFAR-10's test set as it was
 released, and tested on the other half, released alike and clean. All methods have the same unit and pure ε:
 
 | method | what a receiver has |
 |---|---|
-| `dipp` | what `--unit N --epsilon E` gives with the words of the model |
-| `words` | one question by the same words, of as many draws as take the ε, interpolated without a network |
+| `dipp` | pictures of `--unit N --epsilon E`, with the words of the model |
+| `words` | one question by the same words, with as many draws as the ε pays for, interpolated without a network |
 | `DP-Pix` | the mean of each unit with Laplace noise, denoised by the same network |
 | `PrivUnitG` | one answer about each unit's coarse pixels, denoised likewise (`experiments/comparisons/units.py`) |
 
-The last two are told the SNR that is best against the first clean pictures, and PrivUnitG also answers about what is
-best there, which dipp is not. The words come from CIFAR-10's training pictures, which count as public:
+The last two are denoised at the SNR that is best on the first clean pictures. PrivUnitG also chooses its coarse pixels
+there. dipp has no such advantages. The words come from CIFAR-10's training pictures, which count as public:
 
     cp -r src/dipp/models/embedded DIR
     dipp words DIR CIFAR --count 2000 --tried 48 --overwrite
@@ -69,13 +69,13 @@ if TYPE_CHECKING:
 
 STAGES = ("release", "train", "report")
 CASES: dict[str, tuple[float, ...]] = {"8": (8, 32), "16": (32,), "picture": (128,)}
-"""ε of each unit: those that matter most."""
+"""The ε of each unit that matter most."""
 MORE: dict[str, tuple[float, ...]] = {"4": (4, 8, 16), "8": (4, 16), "16": (8, 16, 64), "picture": (8, 32, 64)}
-"""Others, which come later."""
+"""Further ε of each unit, which come later."""
 METHODS = ("dipp", "DP-Pix", "PrivUnitG", "words")
 CLEAN = "clean"
 IMAGES, TUNED = 10000, 256
-"""Pictures that are released, and the first of them, on which rivals are tuned."""
+"""Number of released pictures, and of the first of them, on which rivals are tuned."""
 CHECKPOINT = 300
 """Seconds between checkpoints."""
 COLOURS = dict(zip(METHODS, ("#d94801", "#756bb1", "#2ca25f", "#969696"), strict=True))
@@ -93,12 +93,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What records and patterns call it."""
+        """The name of the case in records and patterns."""
         return f"{self.unit}-{self.epsilon:g}-{self.method}"
 
 
 def cases() -> list[Case]:
-    """Return all cases, in the order of what matters most."""
+    """Return all cases, the most important first."""
     pairs = [(unit, epsilon) for part in (CASES, MORE) for unit, every in part.items() for epsilon in every]
     return [Case(*pair, method) for pair, method in itertools.product(pairs, METHODS)]
 
@@ -111,17 +111,17 @@ class Job:
     pixels: Pixels
     labels: Labels
     denoiser: Denoiser | None
-    """None for a stage that makes no pictures."""
+    """The denoiser; None for a stage that makes no pictures."""
     chosen: list[Case]
     clean: bool
-    """Whether the reference is trained too."""
+    """Whether a classifier of clean pictures is trained as a reference."""
     protocol: Protocol
     device: str
     facts: dict[str, Any]
     """Command, commit and device."""
 
     def release(self) -> None:
-        """Make the pictures of every case, once: another draw would be another release."""
+        """Make the pictures of every case once, because a second draw would be a second release."""
         assert self.denoiser is not None
         self.store.require("model", self.denoiser.identity)
         for case in self.chosen:
@@ -138,7 +138,7 @@ class Job:
                 typer.echo(f"{name}: {found['psnr']:.2f} dB, {seconds:.0f} s")
 
     def train(self) -> None:
-        """Train the classifiers that are not there yet, side by side, the seeds of one number in one wave."""
+        """Train the missing classifiers side by side, one wave for each number of a seed."""
         for seed in self.protocol.seeds:
             sets = {CLEAN: self.pixels} if self.clean else {}
             sets |= {case.name: self._released(case) for case in self.chosen}
@@ -181,7 +181,7 @@ class Job:
             typer.echo(f"{task.name}: {record['last']:.4f}, on clean pictures {record['clean']:.4f}")
 
     def report(self) -> None:
-        """Write one JSON, a table and a figure of what there is."""
+        """Write a JSON, a table and a figure of the finished cases."""
         rows = [row for row in map(self._row, self.chosen) if row is not None]
         results = {"clean": self._accuracy(CLEAN), "rows": rows, "made_with": self.store.made_with("model")}
         folder = self.store.folder / "report"
@@ -208,7 +208,7 @@ class Job:
 
 
 def made(case: Case, pixels: Pixels, denoiser: Denoiser, store: Store) -> tuple[Pixels, dict[str, Any]]:
-    """Return the pictures that a receiver of a case has, and what is known of them."""
+    """Return the pictures that a receiver of a case has, and facts about them."""
     unit = units.parse(case.unit)
     if case.method in ("dipp", "words"):
         return _asked(case, unit, pixels, denoiser, store)
@@ -228,7 +228,7 @@ def made(case: Case, pixels: Pixels, denoiser: Denoiser, store: Store) -> tuple[
 
 
 def _asked(case: Case, unit: Unit, pixels: Pixels, denoiser: Denoiser, store: Store) -> tuple[Pixels, dict[str, Any]]:
-    """Return what questions by the model's words tell, with the network or without."""
+    """Return the pictures that questions by the model's words show, with or without the network."""
     if denoiser.books is None:
         raise DippError("model", "has no words", "make them with `dipp words`")
     geometry, found = Geometry.of(pixels.shape[1:]), list[Pixels]()
@@ -254,7 +254,7 @@ def _asked(case: Case, unit: Unit, pixels: Pixels, denoiser: Denoiser, store: St
 
 
 def _plain(epsilon: float, unit: Unit, geometry: Geometry) -> Plan:
-    """Return one question of the fewest draws whose words can take the ε."""
+    """Return one question with the fewest draws whose words can take the ε."""
     split, side = 1, unit.side_in(geometry)
     while epsilon / split**2 > MOST and side % (2 * split * BLOCK) == 0:
         split *= 2
@@ -263,7 +263,7 @@ def _plain(epsilon: float, unit: Unit, geometry: Geometry) -> Plan:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the accuracies as Markdown: a line a unit and ε, a column a method; in brackets on clean pictures."""
+    """Return the accuracies as Markdown: a row for each unit and ε, a column for each method."""
     lines = [["unit", "ε", *METHODS, *(f"PSNR of {method}" for method in METHODS)]]
     lines.append(["---"] * len(lines[0]))
     rows = {(row["unit"], row["epsilon"], row["method"]): row for row in results["rows"]}
@@ -284,7 +284,7 @@ def _percent(found: dict[str, Any] | None) -> str:
 
 
 def drawn(results: dict[str, Any]) -> Figure:
-    """Draw accuracy over ε, a panel a unit."""
+    """Draw accuracy over ε, with one panel for each unit."""
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(row["unit"] for row in results["rows"])) or ["picture"]
@@ -309,13 +309,13 @@ def drawn(results: dict[str, Any]) -> Figure:
 
 def experiment(
     data: Annotated[Path, typer.Argument(help="Folder of CIFAR-10's Python version.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; what is there is not made again.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run; results in it are kept.")],
     model: Annotated[Path, typer.Option(help="Folder of a denoiser with words of CIFAR-10's training pictures.")],
-    stage: Annotated[str | None, typer.Option(help=f"{', '.join(STAGES)}, instead of all of them.")] = None,
-    only: Annotated[str, typer.Option(help="Patterns of cases, such as '8-32-*,clean'.")] = "*",
-    seeds: Annotated[int, typer.Option(help="Classifiers of each case.", min=1)] = 3,
-    images: Annotated[int, typer.Option(help="Pictures; fewer are for a trial.", min=2)] = IMAGES,
-    epochs: Annotated[int, typer.Option(help="Epochs of a classifier; fewer are for a trial.", min=1)] = 250,
+    stage: Annotated[str | None, typer.Option(help=f"One stage: {', '.join(STAGES)}. By default all.")] = None,
+    only: Annotated[str, typer.Option(help="Names or patterns of cases, such as '8-32-*,clean'.")] = "*",
+    seeds: Annotated[int, typer.Option(help="Number of classifiers of each case.", min=1)] = 3,
+    images: Annotated[int, typer.Option(help="Number of pictures; fewer for a trial.", min=2)] = IMAGES,
+    epochs: Annotated[int, typer.Option(help="Number of epochs; fewer for a trial.", min=1)] = 250,
     device: Device = AUTO,
 ) -> None:
     """Measure what is learnt from pictures that were released with an ε for each cell, or for the whole picture."""
