@@ -15,7 +15,7 @@ from helpers.commands import Command
 from helpers.datasets import save_folder, save_table, tiny_codec
 from helpers.geometry import of_pixels
 from helpers.refusals import printed, refused
-from helpers.runs import charged_once
+from helpers.runs import require_charged_once
 from PIL import Image
 
 from dipp.codec import pictures
@@ -381,7 +381,7 @@ def test_a_file_that_was_unreadable_when_charged_is_not_released(
     (shard,) = (Shard.read(path) for path in Store(tmp_path / "out").shards())
     assert shard.ids.tolist() == [0, 1, 3]
     assert shard.skipped[0].reason == "a bad cable"
-    charged_once(3)
+    require_charged_once(3)
 
 
 def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> None:
@@ -398,11 +398,11 @@ def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> Non
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             privatize(str(source), tmp_path / "out", codec, str(light_model), Stopping(), choices, Conduct(meter=meter))
-    charged_once(30)
+    require_charged_once(30)
     # The limit allows one charge and not two; another release exceeds it.
     meter = Meter(1.5 * losses(codec.plan, of_pixels(64))[0])
     privatize(str(source), tmp_path / "out", codec, str(light_model), LocalEngine(1), choices, Conduct(meter=meter))
-    charged_once(30)
+    require_charged_once(30)
     with pytest.raises(LimitError):
         privatize(
             str(source), tmp_path / "other", codec, str(light_model), LocalEngine(1), choices, Conduct(meter=meter)

@@ -40,7 +40,7 @@ from helpers.opened import order_of_events
 from helpers.paths import DOCS
 from helpers.processes import children, wait_for_end, watched
 from helpers.refusals import printed, refused
-from helpers.runs import charged_once, start, wait_for
+from helpers.runs import require_charged_once, start, wait_for
 from PIL import Image
 from rich.console import Console
 
@@ -568,7 +568,7 @@ def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_
     with start(light_model, source, target, 2, 20, gate, counted=True) as process:
         # Wait for more than the four shards that the pool works on, so that the run has received an answer.
         wait_for(watch, 5, process)
-        charged_once(count)
+        require_charged_once(count)
         # The pool's first child may be multiprocessing's resource tracker, which the run survives as well.
         os.kill(children(process.pid)[-1], signal.SIGKILL)
         wait_for(watch, watch.look() + 5, process)  # a killed worker does not end the run
@@ -581,7 +581,7 @@ def test_killed_and_resumed_it_is_charged_once_and_first(light_model: Path, tmp_
     privatize(str(source), target, codec, str(light_model), LocalEngine(1), Choices(shard_size=SHARD_SIZE), counted)
     assert watch.look() == count // SHARD_SIZE
     check_release(target, count)
-    charged_once(count)
+    require_charged_once(count)
 
 
 def test_a_full_disk_loses_nothing(light_model: Path, tmp_path: Path) -> None:

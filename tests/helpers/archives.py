@@ -98,7 +98,7 @@ def made_up(plan: Plan, shapes: Sequence[Shape], salt: int = 0) -> list[list[int
     return images
 
 
-def archived(plan: Plan, shapes: Sequence[Shape], indices: Any, delta: float | None = None) -> Archive:
+def archive_of_indices(plan: Plan, shapes: Sequence[Shape], indices: Any, delta: float | None = None) -> Archive:
     """Return an archive of given indices; an archive without images has three channels."""
     return Archive.build(release(plan, shapes[0][2] if shapes else 3, delta), geometries(shapes), indices)
 
@@ -108,7 +108,7 @@ def build(
 ) -> Archive:
     """Return an archive of made-up indices."""
     plan = dataclasses.replace(plan, separate=separate)
-    return archived(plan, shapes, made_up(plan, shapes, salt), delta)
+    return archive_of_indices(plan, shapes, made_up(plan, shapes, salt), delta)
 
 
 def header_of(archive: Archive) -> Header:
@@ -117,7 +117,7 @@ def header_of(archive: Archive) -> Header:
     return dataclasses.replace(front, claim=archive.parameters.claim(front.smallest))
 
 
-def claim_of(plan: Plan, channels: int, pixels: int) -> Claim | None:
+def stated_claim(plan: Plan, channels: int, pixels: int) -> Claim | None:
     """Return the certificate that a header states for a plan and images of this size."""
     return release(plan, channels).claim(of_pixels(pixels, channels))
 

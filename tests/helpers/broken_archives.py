@@ -1,4 +1,4 @@
-"""Broken and costly archives, in a module that child processes can import.
+"""Broken and costly_files archives, in a module that child processes can import.
 
 Files are made from small archives by flipped bits, edited bytes, cuts, insertions, splices and oversized numbers. Most
 get a right checksum, so that the damage reaches the parser; some also get a consistent header with its certificate, so
@@ -46,7 +46,6 @@ from helpers.archives import (
     PPR,
     Shape,
     build,
-    claim_of,
     geometries,
     header_of,
     made_up,
@@ -54,6 +53,7 @@ from helpers.archives import (
     of_latents,
     release,
     small_plan,
+    stated_claim,
     with_checksum,
 )
 from helpers.geometry import of_pixels
@@ -110,14 +110,14 @@ def seeds() -> list[Archive]:
         build(nine_steps(FLAT, 32), [(4, 4, 3)]),
         build(small_plan(PAPER), ()),
         build(small_plan(PPR), [(4, 5, 3)] * 3),
-        *sensing_seeds(),
+        *sensing_archives(),
         made_of(of_latents(PLANS["picture by signs"], "une forêt"), [(9, 40, 3), (17, 1, 3)]),
         made_of(of_latents(small_plan(DIFFC)), [(9, 40, 3), (17, 1, 3)]),
         *(made_of(release(plan, 3, None, MODEL), [(9, 5, 3), (9, 5, 3), (1, 17, 3)]) for plan in PLANS.values()),
     ]
 
 
-def sensing_seeds() -> list[Archive]:
+def sensing_archives() -> list[Archive]:
     """Return small archives of sensing by every code, and of steps along timesteps, with every field."""
     shapes = [(4, 5, 3), (4, 5, 3), (1, 7, 3)]
     plans = (sensing_plan(), sensing_plan(Flat(), steps=3), sensing_plan(StepLimited(), groups=1, steps=2))
@@ -174,7 +174,7 @@ def edited(rng: random.Random, data: bytes, other: bytes) -> bytes:
     return bytes(out)
 
 
-def redone(rng: random.Random, old: Sample) -> bytes:
+def with_another_header(rng: random.Random, old: Sample) -> bytes:
     """Return a consistent header of another plan or of other images, before the old payload."""
     plan, runs, channels = old.header.parameters.plan, old.header.runs.copy(), old.header.parameters.channels
     match rng.randrange(4):
@@ -208,7 +208,7 @@ def redone(rng: random.Random, old: Sample) -> bytes:
     return Header(public, runs, public.claim(of_pixels(min(smallest, MAX_PIXELS), channels))).to_bytes() + old.rest
 
 
-def repaid(rng: random.Random, old: Sample) -> bytes:
+def with_another_payload(rng: random.Random, old: Sample) -> bytes:
     """Return the old header before another payload, mostly of the same length."""
     payload = bytearray(old.rest[:-4])
     for _ in range(rng.randint(1, 8) if payload else 0):
@@ -224,9 +224,9 @@ def broken(rng: random.Random, samples: list[Sample]) -> bytes:
     data = old.front + old.rest
     if kind < 0.15:
         with contextlib.suppress(DippError):
-            data = redone(rng, old)
+            data = with_another_header(rng, old)
     elif kind < 0.3:
-        return with_checksum(repaid(rng, old))
+        return with_checksum(with_another_payload(rng, old))
     if kind > 0.08:
         data = edited(rng, data, other.front + other.rest)
     return with_checksum(data) if kind < 0.6 else data
@@ -329,15 +329,15 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def with_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, checksummed: int = 0) -> bytes:
+def archive_of_zeros(plan: Plan, runs: list[list[int]], channels: int, body: bytes, checksummed: int = 0) -> bytes:
     """Return an archive whose indices are all zero, after the given table of lengths."""
     rows = np.array(runs)
-    front = Header(release(plan, channels), rows, claim_of(plan, channels, int((rows[:, 1] * rows[:, 2]).min())))
+    front = Header(release(plan, channels), rows, stated_claim(plan, channels, int((rows[:, 1] * rows[:, 2]).min())))
     checksum = binascii.crc_hqx(bytes(4 * checksummed), 0xFFFF).to_bytes(2, "big") if checksummed else b""
     return with_checksum(front.to_bytes() + body + checksum + bytes(4))
 
 
-def costly(name: str) -> bytes:
+def costly_files(name: str) -> bytes:
     """Yield files that ask for as much work as their length allows."""
     dense = Coding(Laplace(), Flat())
     sparse = Coding(Sign(65535), Flat())
@@ -346,16 +346,16 @@ def costly(name: str) -> bytes:
     codes = tuple(Step(999 - i, 998 - i, 2**-9, 1 << 30, 21 + i // 255, i % 255 + 1) for i in range(256))
     match name:
         case "a large image":
-            return with_zeros(Plan(dense, (bit,)), [[1, 256, 512]], 1, bytes(1 << 14), 1 << 17)
+            return archive_of_zeros(Plan(dense, (bit,)), [[1, 256, 512]], 1, bytes(1 << 14), 1 << 17)
         case "small images":
-            return with_zeros(Plan(dense, (bit,)), [[1 << 17, 1, 1]], 1, bytes(1 << 14))
+            return archive_of_zeros(Plan(dense, (bit,)), [[1 << 17, 1, 1]], 1, bytes(1 << 14))
         case "many sizes":
-            return with_zeros(Plan(dense, (bit,)), [[1, 1 + i % 2, 1] for i in range(4096)], 1, bytes(4096))
+            return archive_of_zeros(Plan(dense, (bit,)), [[1, 1 + i % 2, 1] for i in range(4096)], 1, bytes(4096))
         case "likely indices":
-            return with_zeros(Plan(PAPER, (likely,)), [[1, 256, 128]], 1, b"\0" + bytes(1 << 12), 1 << 15)
+            return archive_of_zeros(Plan(PAPER, (likely,)), [[1, 256, 128]], 1, b"\0" + bytes(1 << 12), 1 << 15)
         case "small likely images":
-            return with_zeros(Plan(PAPER, (likely,)), [[1 << 13, 1, 1]], 1, b"\0\0" + bytes(1 << 13))
+            return archive_of_zeros(Plan(PAPER, (likely,)), [[1 << 13, 1, 1]], 1, b"\0\0" + bytes(1 << 13))
         case "many zeta codes":
-            return with_zeros(Plan(PAPER, codes), [[1, 1, 1]], 1, b"\0" + bytes(32), 256)
+            return archive_of_zeros(Plan(PAPER, codes), [[1, 1, 1]], 1, b"\0" + bytes(32), 256)
         case _:
-            return with_zeros(Plan(sparse, every), [[1, 256, 256]], 16, bytes(512), 4096)
+            return archive_of_zeros(Plan(sparse, every), [[1, 256, 256]], 16, bytes(512), 4096)

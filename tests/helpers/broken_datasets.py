@@ -74,7 +74,7 @@ def _integers(row: list[int]) -> Any:
     return np.array(row, np.int64)
 
 
-def harmed(rng: random.Random, value: Any) -> Any:
+def with_a_changed_part(rng: random.Random, value: Any) -> Any:
     """Return a JSON value with a part replaced, removed or doubled, or with an unknown part added."""
     places: list[tuple[Any, Any]] = []
 
@@ -104,14 +104,14 @@ def harmed(rng: random.Random, value: Any) -> Any:
     return value
 
 
-def harmed_shard(rng: random.Random, content: bytes) -> bytes:
+def changed_shard(rng: random.Random, content: bytes) -> bytes:
     """Return a shard with other metadata, other values in its columns, or other bytes."""
     match rng.randrange(4):
         case 0 | 1:
             table = pq.read_table(io.BytesIO(content))
             facts = json.loads(table.schema.metadata[METADATA])
             for _ in range(rng.randint(1, 2)):
-                facts = harmed(rng, facts)
+                facts = with_a_changed_part(rng, facts)
             table = table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
         case 2:
             table = pq.read_table(io.BytesIO(content))
@@ -141,14 +141,14 @@ def broken(rng: random.Random) -> tuple[dict[str, bytes], bool]:
     stated = json.loads(files[MANIFEST])
     if kind > 0.4:
         for name in rng.sample([shard_name(0), shard_name(1)], rng.randint(1, 2)):
-            files[name] = harmed_shard(rng, files[name])
+            files[name] = changed_shard(rng, files[name])
     right = kind < 0.8
     if right:
         for entry in stated["shards"]:
             content = files[entry["name"]]
             entry |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     if kind < 0.6:
-        stated = harmed(rng, stated)
+        stated = with_a_changed_part(rng, stated)
     text = json.dumps(stated).encode()
     if kind < 0.05:
         text = text[: rng.randrange(len(text))]

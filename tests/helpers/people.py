@@ -9,7 +9,7 @@ import numpy as np
 from dipp.risk.recognition import Pixels
 
 
-def striped() -> Pixels:
+def striped_people() -> Pixels:
     """Return four pictures of each of six people: each has stripes of its own, at random places and in random light."""
     rng, rows = np.random.default_rng(0), []
     for who in range(6):

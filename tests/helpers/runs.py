@@ -34,7 +34,7 @@ def wait_for(watch: Publications, shards: int, process: subprocess.Popen[bytes])
         time.sleep(0.05)
 
 
-def charged_once(images: int) -> None:
+def require_charged_once(images: int) -> None:
     """Check that all pictures of a source were charged to the odometer, each once."""
     counted = Odometer.open()
     assert counted.count() == images

@@ -22,7 +22,7 @@ from unittest import mock
 import pytest
 from helpers import broken_archives, broken_datasets
 from helpers.archives import with_checksum
-from helpers.broken_archives import Survey, checked_read, costly, limited_survey, read, seeds, survey
+from helpers.broken_archives import Survey, checked_read, costly_files, limited_survey, read, seeds, survey
 from helpers.paths import ROOT
 from helpers.refusals import refused
 
@@ -119,7 +119,7 @@ def test_the_long_run_stops_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_costly_archives_cost_in_proportion(name: str) -> None:
-    data = costly(name)
+    data = costly_files(name)
     began = time.process_time()
     assert not any(read(data).image_indices(0))
     assert time.process_time() - began < 10

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.paths import ROOT
-from helpers.people import striped
+from helpers.people import striped_people
 from helpers.refusals import refused
 from PIL import Image
 
@@ -52,7 +52,7 @@ def test_the_page_has_the_tables_of_the_record() -> None:
 
 @pytest.fixture(scope="module")
 def people() -> Pixels:
-    return striped()
+    return striped_people()
 
 
 def test_a_restorer_comes_nearer_to_what_was_clean(people: Pixels) -> None:

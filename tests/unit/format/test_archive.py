@@ -24,15 +24,15 @@ from helpers.archives import (
     PPR,
     SEED,
     Shape,
-    archived,
+    archive_of_indices,
     build,
-    claim_of,
     counts,
     header_of,
     made_up,
     nine_steps,
     release,
     small_plan,
+    stated_claim,
     with_checksum,
 )
 from helpers.geometry import of_pixels
@@ -117,7 +117,7 @@ def test_an_archive_returns_its_plan_indices_and_certificate(
 ) -> None:
     indices = made_up(plan, shapes, salt)
     plan = dataclasses.replace(plan, separate=separate)
-    made = archived(plan, shapes, indices, delta)
+    made = archive_of_indices(plan, shapes, indices, delta)
     back = Archive.from_bytes(made.to_bytes())
     assert back.parameters.plan == plan
     assert (back.parameters.model, back.parameters.seed) == (MODEL, SEED)
@@ -141,7 +141,7 @@ def test_random_access_is_full_decoding(coding: Coding) -> None:
     plan = small_plan(coding)
     shapes = [(4, 5, 3)] * 21
     indices = np.array(made_up(plan, shapes))
-    made = archived(plan, shapes, indices)
+    made = archive_of_indices(plan, shapes, indices)
     np.testing.assert_array_equal(made.batch(0, 21), indices)
     for first in range(21):
         np.testing.assert_array_equal(made.image_indices(first), indices[first])
@@ -181,7 +181,7 @@ def test_images_of_fixed_length_are_packed_without_gaps() -> None:
 
 def test_the_likeliest_indices_take_a_bit_each() -> None:
     plan = small_plan(PAPER, chunk_size=1)
-    made = archived(plan, [(4, 5, 3)], [[0] * 120])
+    made = archive_of_indices(plan, [(4, 5, 3)], [[0] * 120])
     assert made.payload_bits == 120
     assert made.image_indices(0).tolist() == [0] * 120
 
@@ -190,7 +190,7 @@ def test_the_likeliest_indices_take_a_bit_each() -> None:
 def test_many_images_are_opened_and_read_fast_and_small(coding: Coding, tmp_path: Path) -> None:
     plan, count = small_plan(coding, 60), 400_000 if coding.code.fixed_length else 20_000
     indices = np.arange(2 * count).reshape(count, 2) % 512
-    archived(plan, [(4, 5, 3)] * count, indices).save(tmp_path / "many.dipp")
+    archive_of_indices(plan, [(4, 5, 3)] * count, indices).save(tmp_path / "many.dipp")
     size = (tmp_path / "many.dipp").stat().st_size
     tracemalloc.start()
     opened = archive.open(tmp_path / "many.dipp")
@@ -375,7 +375,7 @@ def test_a_changed_plan_is_refused() -> None:
     made = build(small_plan(FLAT), SHAPES)
     steps = (dataclasses.replace(step, snr_gain=step.snr_gain / 2) for step in made.parameters.plan.steps)
     cheaper = dataclasses.replace(made.parameters.plan, steps=tuple(steps))
-    assert claim_of(cheaper, 3, 20) != header_of(made).claim
+    assert stated_claim(cheaper, 3, 20) != header_of(made).claim
     forged = Header(release(cheaper), made.runs, header_of(made).claim)
     with refused("file", "certificate"):
         Archive.from_bytes(with_checksum(forged.to_bytes() + made.to_bytes()[len(header_of(made).to_bytes()) :]))
@@ -446,7 +446,7 @@ def test_sizes_beyond_the_file_are_refused_before_memory_is_allocated() -> None:
     )
     for plan in plans:
         for rows in runs:
-            claim = claim_of(plan, 3, min(height * width for _, height, width in rows))
+            claim = stated_claim(plan, 3, min(height * width for _, height, width in rows))
             front = Header(release(plan), np.array(rows), claim).to_bytes()
             tracemalloc.start()
             with refused("file"):
@@ -524,7 +524,7 @@ class Unplaced(Flat):
 def test_plans_that_the_format_cannot_hold_are_refused(coding: Coding, units: int, complaint: tuple[str, ...]) -> None:
     plan = Plan(coding, (Step(9, 5, 2**-7, 60, 9, units),))
     with refused(*complaint):
-        archived(plan, (), ())
+        archive_of_indices(plan, (), ())
 
 
 def test_periods_are_those_that_the_format_can_hold() -> None:
@@ -536,12 +536,12 @@ def test_periods_are_those_that_the_format_can_hold() -> None:
 
 def test_too_many_steps_or_zeta_codes_are_refused() -> None:
     steps = [Step(5000 - i, 4999 - i, 2**-9, 60, 9) for i in range(4097)]
-    archived(Plan(FLAT, tuple(steps[:4096])), (), ())
+    archive_of_indices(Plan(FLAT, tuple(steps[:4096])), (), ())
     with refused("steps", "4096"):
-        archived(Plan(FLAT, tuple(steps)), (), ())
+        archive_of_indices(Plan(FLAT, tuple(steps)), (), ())
     codes = tuple(Step(500 - i, 499 - i, 2**-9, 60, 1 + i // 200, 1 + i % 200) for i in range(257))
     with refused("zeta codes", "256"):
-        archived(Plan(PAPER, codes), (), ())
+        archive_of_indices(Plan(PAPER, codes), (), ())
 
 
 def test_headers_have_one_spelling() -> None:
@@ -647,7 +647,7 @@ def test_many_sizes_of_tiny_images_are_refused() -> None:
     shapes, plan = [(1, width, 3) for width in range(1, 600)], Plan(coding, steps)
     rows = [[0] * sum(counts(plan, shape)) for shape in shapes]
     with refused("file", "bits"):
-        archived(plan, shapes, rows)
+        archive_of_indices(plan, shapes, rows)
 
 
 # As documented.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.archives import FLAT, MODEL, Shape, geometries, header_of, made_up, release, small_plan, with_checksum
-from helpers.broken_archives import made_of, sensing_seeds, written_again
+from helpers.broken_archives import made_of, sensing_archives, written_again
 from helpers.ledgers import terms
 from helpers.refusals import refused
 from helpers.sensing import sensing_plan
@@ -256,7 +256,7 @@ def test_known_fields_are_read() -> None:
 
 @pytest.mark.parametrize("version", [4, 5, 255])
 def test_newer_versions_are_refused_in_one_line(version: int) -> None:
-    for data in (seed.to_bytes() for seed in sensing_seeds()):
+    for data in (seed.to_bytes() for seed in sensing_archives()):
         with pytest.raises(DippError) as error:
             Archive.from_bytes(data[:4] + bytes([version]) + data[5:])
         assert (error.value.problem, error.value.remedy) == (

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.paths import ROOT
-from helpers.people import striped
+from helpers.people import striped_people
 from helpers.refusals import refused
 from PIL import Image
 
@@ -27,7 +27,7 @@ EPSILON = 4.0
 
 @pytest.fixture(scope="module")
 def people() -> Pixels:
-    return striped()
+    return striped_people()
 
 
 # What a certificate allows.
