@@ -263,14 +263,16 @@ def _plain(epsilon: float, unit: Unit, geometry: Geometry) -> Plan:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Return the accuracies as Markdown: a row for each unit and ε, a column for each method."""
-    lines = [["unit", "ε", *METHODS, *(f"PSNR of {method}" for method in METHODS)]]
+    """Return accuracies (on clean pictures in brackets), PSNR and bits as Markdown, a row for each unit and ε."""
+    lines = [["unit", "ε", *METHODS, *(f"PSNR: {method}" for method in METHODS), "bits per pixel: dipp"]]
     lines.append(["---"] * len(lines[0]))
     rows = {(row["unit"], row["epsilon"], row["method"]): row for row in results["rows"]}
     for unit, epsilon in dict.fromkeys(key[:2] for key in rows):
         own = [rows.get((unit, epsilon, method)) for method in METHODS]
         quality = ["–" if row is None else f"{row['psnr']:.1f}" for row in own]
-        lines.append([unit, f"{epsilon:g}", *(_percent(row and row["accuracy"]) for row in own), *quality])
+        learnt = [_percent(row and row["accuracy"]) for row in own]
+        bits = "–" if own[0] is None else f"{own[0]['payload_bpp']:.3f}"
+        lines.append([units.parse(unit).short, f"{epsilon:g}", *learnt, *quality, bits])
     clean = _percent(results["clean"])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\nClean pictures teach {clean}.\n"
 

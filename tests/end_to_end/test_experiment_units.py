@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.datasets import save_cifar
+from helpers.paths import ROOT
 from helpers.refusals import refused
 from helpers.statistics import bounded
 from hypothesis import given
@@ -25,6 +26,7 @@ from experiments.comparisons import units as rivals
 pytestmark = pytest.mark.usefixtures("one_thread")
 IMAGES = 12
 ONLY = "8-32-*,picture-8-dipp,clean"
+RESULTS = ROOT / "experiments/cifar10/results/units"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,15 @@ def test_names_of_cases_differ(cifar: Path, tmp_path: Path) -> None:
     with refused("stage", "release"):
         go(cifar, tmp_path, "encode")
     assert "Clean pictures teach –" in table({"rows": [], "clean": None})
+
+
+def test_the_page_has_the_table_that_follows_from_the_committed_records(cifar: Path, tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "records", tmp_path / "records")
+    go(cifar, tmp_path, "report", only="*")
+    for name in ("results.json", "tables.md"):
+        assert (tmp_path / "report" / name).read_text() == (RESULTS / name).read_text()
+    written = (RESULTS / "tables.md").read_text().split("\n\n")[0]
+    assert written in (ROOT / "docs/experiment.md").read_text()
 
 
 def picture(level: int, count: int) -> Pixels:
