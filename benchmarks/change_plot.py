@@ -1,4 +1,4 @@
-"""The pure ε of a change of one pixel by the size of the change, for steps with and without a clip, at ε = 4.
+"""How much ε a change of one pixel costs, by the size of the change: for steps with and without a clip, at ε = 4.
 
     python benchmarks/change_plot.py --out docs/change.png
 

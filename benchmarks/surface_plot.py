@@ -28,7 +28,7 @@ EPSILONS = np.geomspace(0.25, 32, 29)
 RATES = np.geomspace(0.01, 4, 160)
 PIXELS = 256 * 256
 LOSS = 0.1
-"""Loss in dB, compared with an unlimited rate, from which on the rate counts as the limit of quality."""
+"""If the best plan loses more than this many dB against an unlimited rate, the rate counts as its limit."""
 LEVELS = range(12, 36, 2)
 
 

@@ -1,4 +1,4 @@
-"""The store publishes one of any number of attempts at a shard, whole, and never mixes two releases."""
+"""However many attempts there are at a shard, the store publishes one whole attempt, and never mixes releases."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_shares_of_bits_go_by_the_roots_of_their_weights() -> None:
 
 
 def test_bits_are_flipped_as_often_as_their_shares_say() -> None:
-    """102,400 draws of each bit have deviations of at most 0.0016; 0.0125 are 8 of them: below 1e-13 in all."""
+    """Over 102,400 draws a share has a deviation of at most 0.0016; the bound 0.0125 gives false alarms below 1e-13."""
     slicing, pixels = Slicing(8.0), level(77)
     differ = slicing.privatise(pixels, "a") ^ slicing.planes(pixels)
     rate = np.unpackbits(differ[..., None], axis=-1).reshape(-1, 3, 8).mean(axis=0)

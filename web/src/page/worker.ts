@@ -64,7 +64,7 @@ async function loadWords(place: URL): Promise<Books | undefined> {
   return Books.fromBytes(content, table.words);
 }
 
-/** Throw if a file is not the version that archives name, because nobody could decode them. A browser may cache an old one. */
+/** Throw if a network or its words are of another version than the page. A browser may cache old ones. */
 async function requireVersion(content: Uint8Array, wanted: string): Promise<void> {
   if (!crypto.subtle) return; // there is no cache without a secure context either
   const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", content as Uint8Array<ArrayBuffer>)));
