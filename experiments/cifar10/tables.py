@@ -73,9 +73,9 @@ def of_claims(found: Sequence[dict[str, Any]]) -> str:
             name += f" [{entry['release']}]" * (entry["method"] == "sharp")
             lines.append([_number(claim["epsilon"]), name, _number(entry["bpp"]), *map(_percent, shares)])
     kinds = list(dict.fromkeys(kind for claim in found for kind in claim["times_fewer_bits"]))
-    verdicts = ["ε", "best rival", "sharp above it by", *(f"times fewer bits than {kind}" for kind in kinds)]
-    verdicts += ["fewest bits of sharp that teach as much as it", "times fewer than any noisy values"]
-    verdicts += ["paper/DiffC payload", "the same along paper's steps"]
+    verdicts = ["ε", "best rival", "lead of sharp over it", *(f"times fewer bits than {kind}" for kind in kinds)]
+    verdicts += ["bits per pixel at which sharp reaches its accuracy", "times fewer bits than any noisy values"]
+    verdicts += ["payload of paper over that of DiffC", "the same with the steps of paper"]
     decided = []
     for claim in found:
         numbers = [claim["times_fewer_bits"].get(kind) for kind in kinds]
