@@ -19,7 +19,8 @@ import numpy as np
 import torch
 
 import dipp
-from dipp.codec.pictures import Pixels, to_pixels
+from dipp.codec.pictures import Pixels
+from dipp.codec.pixels import to_pixels
 from dipp.core.signal import to_signal
 from dipp.models.denoiser import Denoiser
 from dipp.models.evidence import EXACT, Evidence

@@ -21,7 +21,8 @@ from dipp.codec.batches import batch_size
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import NOISY, ChainEnd, Decoding
-from dipp.codec.pictures import Pixels, to_pixels
+from dipp.codec.pictures import Pixels
+from dipp.codec.pixels import to_pixels
 from dipp.core.geometry import Geometry
 from dipp.core.signal import to_signal
 from dipp.core.steps import Step

@@ -33,7 +33,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dipp.codec.pictures import Pixels, to_pixels
+from dipp.codec.pictures import Pixels
+from dipp.codec.pixels import to_pixels
 from dipp.core.signal import to_levels, to_signal
 from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence

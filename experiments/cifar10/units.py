@@ -46,7 +46,8 @@ from dipp import files, models
 from dipp.cli.main import run_app
 from dipp.cli.options import AUTO, Device
 from dipp.codec.decoding import ChainEnd
-from dipp.codec.pictures import Pixels, to_pixels
+from dipp.codec.pictures import Pixels
+from dipp.codec.pixels import to_pixels
 from dipp.core import units
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan

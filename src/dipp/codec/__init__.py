@@ -3,6 +3,7 @@
 | module | what it is |
 |---|---|
 | `pictures`, `dicom` | any picture as eight-bit pixels; those in DICOM files |
+| `array_check`, `pixels` | whether an array is one picture; the eight-bit pixels of decoded states |
 | `batches` | checks that no picture is given twice, and the size of batches |
 | `charging` | charges all pictures to the odometer before the first is encoded |
 | `chain`, `trajectory` | the loop that encoder and decoder share; how the public state moves along it |
@@ -19,6 +20,6 @@
 """
 
 from dipp.codec.codec import Codec
-from dipp.codec.pictures import to_pixels
+from dipp.codec.pixels import to_pixels
 
 __all__ = ["Codec", "to_pixels"]

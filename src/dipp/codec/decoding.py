@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.codec.chain import Chain
-from dipp.codec.pictures import Pixels, to_pixels
+from dipp.codec.pictures import Pixels
+from dipp.codec.pixels import to_pixels
 from dipp.codec.trajectory import Trajectory
 from dipp.core import randomness
 from dipp.core.arrays import Array, alike

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 import os
 import re
 import threading
@@ -47,9 +46,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from dipp.codec import dicom
+from dipp.codec.array_check import check_array
 from dipp.codec.dicom import Dicom
-from dipp.core.arrays import Array, host
-from dipp.core.signal import to_levels
 from dipp.core.window import FULL, Window
 from dipp.errors import DippError
 from dipp.models.denoiser import require_pixels
@@ -64,8 +62,6 @@ GREY_MODES = ("1", "L", "LA", "La", *SIXTEEN_BITS)
 """Pillow's modes of grey pictures."""
 SIXTEEN_BIT_COLOUR = re.compile(r"(RGB|RGBA|RGBa|RGBX|CMYK|LA);16")
 """Pillow's names of layouts whose values it cuts to eight bits without being asked."""
-LEVELS_AT_ONCE = 1 << 22
-"""Largest number of values that are converted to pixels at a time, which bounds the memory of large pictures."""
 PIL_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM")
 """Pillow's names of the supported formats. Its PPM includes PGM and PBM."""
 READABLE = "PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, DICOM"
@@ -316,7 +312,7 @@ def as_picture(image: Any, channels: int, window: Window | None = None) -> Codec
         raise DippError("image", f"must be a path, a PIL image, an array or a tensor, got {type(image).__name__}")
     tensor = hasattr(image, "detach")
     array = image.detach().cpu().numpy() if tensor else np.asarray(image)
-    _check_array(array, channels, tensor, window)
+    check_array(array, channels, tensor, window)
     if tensor and array.ndim == 3:
         array = np.moveaxis(array, 0, -1)
     return _of_values(array, channels, window, grey=array.ndim == 2 or array.shape[2] == 1)
@@ -331,39 +327,6 @@ def of_colour(pixels: Pixels, channels: int, window: Window | None = None) -> Co
         window: Values that become black and white, for pixels of more than eight bits.
     """
     return _of_values(pixels, channels, window, grey=False)
-
-
-def _check_array(array: NDArray[Any], channels: int, tensor: bool, window: Window | None) -> None:
-    """Raise if an array is not clearly one picture, with a remedy in Python."""
-    shape, kind = array.shape, array.dtype.kind
-    layout = "(C, H, W)" if tensor else "(H, W, C)"
-    problem = f"must be uint8 of shape {layout}, got {array.dtype} of shape {shape}"
-    if len(shape) not in (2, 3) or not array.size:
-        raise DippError("image", problem, "give one picture, or a list of pictures")
-    if kind not in "ui":
-        byte = "to(torch.uint8)" if tensor else "astype(np.uint8)"
-        advice = {
-            "f": f"values in [0, 1] become pixels by (255 * x).round().{byte}",
-            "b": f"write 255 * x.{byte}",
-        }
-        raise DippError("image", problem, advice.get(kind, "convert it"))
-    if array.dtype != np.uint8 and window is None:
-        raise DippError("image", problem, "say which values become black and white, window=(LOW, HIGH)")
-    require_pixels(*((shape[2], shape[1]) if tensor and len(shape) == 3 else (shape[1], shape[0])))
-    first, last = shape[0], shape[-1]
-    if len(shape) == 2 or (first if tensor else last) in (1, channels):
-        return
-    needed = "1 channel" if channels == 1 else f"1 or {channels} channels"
-    stack = f"for a stack of grey pictures x[{':, None' if tensor else '..., None'}]"
-    if (last if tensor else first) in (1, channels):
-        turned = "permute(2, 0, 1)" if tensor else "transpose(1, 2, 0)"
-        advice_of_shape = f"for one picture write x.{turned}, {stack}"
-    elif (first if tensor else last) in (2, 3, 4):
-        turned = "x.permute(1, 2, 0).numpy()" if tensor else "x"
-        advice_of_shape = f"write PIL.Image.fromarray({turned}), which is converted"
-    else:
-        advice_of_shape = f"write {stack}"
-    raise DippError("image", f"{problem}, and must have {needed}", advice_of_shape)
 
 
 def iterate(images: Any) -> Iterator[Any]:
@@ -386,32 +349,3 @@ def iterate(images: Any) -> Iterator[Any]:
             "images",
             f"must be a picture (path, PIL image, array, tensor) or an iterable of them, got {type(images).__name__}",
         )
-
-
-def to_pixels(x: Array, grey: NDArray[np.bool_] | None = None) -> Pixels:
-    """Convert predictions to eight-bit pixels.
-
-    Args:
-        x: Predictions (N, C, H, W), an array or a tensor. −1 is black and 1 is white; values beyond are clipped, and
-            NaN becomes mid-grey.
-        grey: Which pictures are grey, (N,). Their channels are averaged, so that they come out equal. By default none.
-
-    Returns:
-        A uint8 array (N, H, W, C).
-
-    Example::
-
-        pixels = dipp.codec.to_pixels(np.zeros((1, 3, 32, 32)))  # mid-grey
-    """
-    rows = max(1, LEVELS_AT_ONCE // max(1, math.prod(x.shape[:2]) * x.shape[3]))
-    firsts = range(0, x.shape[2], rows)
-    return np.concatenate([_levels(host(x[:, :, first : first + rows]), grey) for first in firsts], axis=1)
-
-
-def _levels(x: NDArray[Any], grey: NDArray[np.bool_] | None) -> Pixels:
-    """Return rows of predictions (N, C, rows, W) as eight-bit pixels (N, rows, W, C)."""
-    x = np.nan_to_num(x.astype(np.float32, copy=False), nan=0.0)
-    if grey is not None and grey.any():
-        x = np.where(grey[:, None, None, None], x.mean(axis=1, keepdims=True), x)
-    pixels: Pixels = to_levels(x).transpose(0, 2, 3, 1).astype(np.uint8)
-    return pixels

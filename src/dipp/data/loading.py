@@ -113,6 +113,12 @@ def collate(items: Sequence[Item]) -> Any:
     Returns:
         A list of pictures and their labels: a tensor of whole numbers, or a list of texts. Without labels, the list of
             pictures alone.
+
+    Example::
+
+        loader = DataLoader(dipp.load("release"), batch_size=32, collate_fn=dipp.collate)
+        for pictures, labels in loader:
+            ...
     """
     if not items or not isinstance(items[0], tuple):
         return list(items)

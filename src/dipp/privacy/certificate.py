@@ -59,7 +59,14 @@ class StepCost(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """A bound on what one or several releases of an image tell about any `units` of its units, by default one."""
+    """A bound on what one or several releases of an image tell about any `units` of its units, by default one.
+
+    Example::
+
+        certificate = dipp.open("photo.dipp").certificate
+        print(certificate.epsilon, certificate.for_object(60, 80).epsilon)
+        print(certificate.table())
+    """
 
     releases: tuple[Ledger, ...]
     delta: float | None = None

@@ -23,7 +23,8 @@ from dipp.codec.chain import Chain
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import EXPECTED, NOISY, SAMPLE_CALLS, ChainEnd, Decoding
 from dipp.codec.encoder import Selector
-from dipp.codec.pictures import as_picture, to_pixels
+from dipp.codec.pictures import as_picture
+from dipp.codec.pixels import to_pixels
 from dipp.codec.trajectory import Diffusion
 from dipp.codes import Flat
 from dipp.core import randomness
@@ -246,7 +247,7 @@ def test_rows_of_large_states_become_pixels_in_parts(monkeypatch: pytest.MonkeyP
     state, grey = torch.randn(2, 3, 7, 5), np.array([False, True])
     state[0, 0, 6, 4] = torch.nan
     whole = to_pixels(state, grey)
-    monkeypatch.setattr("dipp.codec.pictures.LEVELS_AT_ONCE", 60)
+    monkeypatch.setattr("dipp.codec.pixels.LEVELS_AT_ONCE", 60)
     np.testing.assert_array_equal(to_pixels(state, grey), whole)
     assert whole.shape == (2, 7, 5, 3)
     assert whole[0, 6, 4, 0] == 128
