@@ -284,7 +284,7 @@ def test_strict_stops_before_anything_is_charged(
     target = tmp_path / name
     code, _, err = run("privatize", folder, target, *options(model, "--strict"))
     assert code == 1
-    assert err.strip().splitlines()[-1].startswith(printed("src", "has a bad picture, cat/"))
+    assert err.strip().splitlines()[-1].startswith(printed("src", "has a bad picture: cat/"))
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
     assert not Odometer.open().count()
     for bad in ("zero", "cut", "text", "frames", "bomb"):
@@ -299,7 +299,7 @@ def test_strict_leaves_nothing_behind_without_an_odometer(
     target = tmp_path / "out"
     code, _, err = run("privatize", folder, target, *options(model, "--strict", "--no-odometer"))
     assert code == 1
-    assert err.strip().splitlines()[-1].startswith(printed("src", "has a bad picture, cat/"))
+    assert err.strip().splitlines()[-1].startswith(printed("src", "has a bad picture: cat/"))
     assert not target.exists()
 
 
