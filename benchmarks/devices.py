@@ -50,8 +50,8 @@ def main() -> None:
     arguments = parser.parse_args()
     inputs = Inputs.of(arguments)
     denoisers = {device: inputs.denoiser(device) for device in ("cpu", "cuda")}
-    pixels, source, rows = list(inputs.pixels(arguments.count)), provenance("cuda"), list[dict[str, Any]]()
-    source = {**source, "images": len(pixels)}
+    pixels, rows = list(inputs.pixels(arguments.count)), list[dict[str, Any]]()
+    source: dict[str, Any] = {**provenance("cuda"), "images": len(pixels)}
     if arguments.units:
         for unit, epsilon in UNITS:
             rows += of_units(denoisers, pixels, unit, epsilon)

@@ -100,7 +100,7 @@ class Rows(Source):
         return self.cells(column)
 
     def file(self, position: int) -> str:
-        """Return the number of the row: names in tables may repeat, and need not be valid names of files."""
+        """Return a name for the file of a picture: the number of its row, because names in tables may repeat."""
         return f"{position:08d}"
 
     def places(self, column: str | None = None) -> Iterator[Path]:

@@ -125,7 +125,7 @@ CHECKS: dict[str, Callable[[PublicParameters, ErrorTable, str | Path], None]] = 
     SensingStep.kind: _check_sensing,
     Question.kind: _check_questions,
 }
-"""The check of releases by the kind of their steps."""
+"""The check of public parameters, by the kind of their steps."""
 
 
 def check_indices(parameters: PublicParameters, images: Iterable[tuple[Geometry, Integers]]) -> None:
