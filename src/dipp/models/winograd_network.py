@@ -199,11 +199,12 @@ class _Stage:
         x, base = _joined(self.kept, parts), self.done
         before, self.arrived = self.arrived, self.arrived + sum(map(len, parts))
         after = self.arrived + 2 * len(self.blocks) * last  # below the last row everything is 0
+        scratch = np.empty((len(x) + 2, *x.shape[1:]), np.float32)
         for number, (block, modulation) in enumerate(zip(self.blocks, self.modulations, strict=True)):
             given, hidden, end = (max(0, min(self.arrived, after - 2 * number - lag)) for lag in (0, 1, 2))
             first, start = (max(0, before - 2 * number - lag) for lag in (1, 2))
             above, needed = max(0, first - 1), max(0, start - 1)
-            room = np.empty((hidden - needed, *x.shape[1:]), np.float32)
+            room = scratch[: hidden - needed]
             room[: first - needed] = self.hidden[number]
             block.hide(x[above - base : given - base], room[first - needed :], first - above, modulation)
             block.add(room, x[start - base : end - base], start - needed)
