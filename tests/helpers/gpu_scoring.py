@@ -79,6 +79,16 @@ def compare_selection(device: str, native: bool, scores: selection.Scores, fract
         np.testing.assert_array_equal(on.locate(sent, fraction_bits, bins, target), expected)
 
 
+def select_from_the_host(device: str, task: ScoringTask) -> None:
+    """Select by shifts that are a NumPy array, with every chunk scored again on the host."""
+    from dipp.scoring import rescoring, select
+    from dipp.scoring.gpu import GpuBackend
+
+    rescoring.SHARES["cuda"] = 1.0
+    indices = select(task, GpuBackend(device))
+    assert ((indices >= 0) & (indices < task.candidates)).all()
+
+
 def interpret() -> None:
     """Prepare a process in which kernels are interpreted."""
     os.environ["TRITON_INTERPRET"] = "1"

@@ -117,12 +117,12 @@ class Selector:
         """
         arithmetic, used = layout.arithmetic, self._observed(layout)
         private: NDArray[np.int32] = used.table[self.pixels[:, layout.chunks.order]]
-        shifts: Any = (
-            _minus(private, layout, x_hat) if self.device == "cuda" else private - arithmetic.centres(host(x_hat))
-        )
+        # A prediction may lie on the host although candidates are scored on a device, as in calibration.
+        there = self.device == "cuda" and not isinstance(x_hat, np.ndarray)
+        shifts: Any = _minus(private, layout, x_hat) if there else private - arithmetic.centres(host(x_hat))
         if used.clip is not None:
             shifts = shifts.clip(-used.clip, used.clip)
-        if self.device == "cuda":
+        if there:
             _require_shifts(shifts, private, layout, x_hat)
         task = scoring.ScoringTask(
             arithmetic.law,

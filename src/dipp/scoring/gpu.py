@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dipp.core import selection
+from dipp.core.arrays import host
 from dipp.core.laws import IntegerLaw, LaplaceLaw, PotentialLaw, SignLaw
 from dipp.core.randomness import DRAWS_PER_BLOCK
 from dipp.errors import DippError, installing
@@ -149,9 +150,9 @@ class GpuBackend:
         kernels.winners[grid](draws, *sent, GROUP=law.group_size, TILE=WINNER_TILE)
         return draws.to(torch.int32) & 0xFFFF
 
-    def host(self, values: torch.Tensor) -> NDArray[Any]:
-        """Return a copy of the values as a NumPy array."""
-        return values.cpu().numpy()
+    def host(self, values: torch.Tensor | NDArray[Any]) -> NDArray[Any]:
+        """Return the values as a NumPy array; shifts that lie on the host already are returned as they are."""
+        return host(values)
 
     @property
     def _cuda(self) -> Any:

@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.gpu_scoring import LAWS, compare, compare_selection, interpret, random_task, wide_scores
+from helpers.gpu_scoring import (
+    LAWS,
+    compare,
+    compare_selection,
+    interpret,
+    random_task,
+    select_from_the_host,
+    wide_scores,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +57,13 @@ def test_interpreted_kernels_return_the_reference_integers(law: str, interpreter
 @pytest.mark.parametrize("fraction_bits", [0, 5, 15])
 def test_an_interpreted_selection_crosses_tiles(fraction_bits: int, interpreter: Executor) -> None:
     interpreter.submit(compare_selection, "cpu", False, wide_scores(9001), fraction_bits).result()
+
+
+@pytest.mark.slow
+@has_triton
+def test_an_interpreted_selection_takes_shifts_from_the_host(interpreter: Executor) -> None:
+    law = next(iter(LAWS))
+    interpreter.submit(select_from_the_host, "cpu", random_task(law, 13, [2, 17], False)).result()
 
 
 @pytest.fixture
