@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 from dipp.codec import asking
 from dipp.codec.codec import Codec
 from dipp.codec.decoder import Decoder
-from dipp.codec.decoding import NOISY
+from dipp.codec.decoding import NOISY, ChainEnd
 from dipp.codes import Flat, Pairs, StepLimited
+from dipp.core.arrays import host
 from dipp.core.beacon import Beacon
 from dipp.core.plan import Plan
 from dipp.core.regions import Place, Regions
@@ -97,12 +99,17 @@ def codec_of(name: str, denoiser: Denoiser) -> Codec:
 
 
 def reconstructions(codec: Codec, source: Archive) -> dict[str, Any]:
-    """Return the last states and posterior means of all pictures, one after the other."""
+    """Return the last states and posterior means of all pictures of an archive, one after the other."""
+    return of_ends(codec, Decoder(codec.denoiser).ends(source, NOISY))
+
+
+def of_ends(codec: Codec, ends: Iterable[ChainEnd]) -> dict[str, Any]:
+    """Return the last states and posterior means of the ends of chains, one after the other."""
     found: dict[str, list[Any]] = {"noisy": [], "mean": []}
-    for end in Decoder(codec.denoiser).ends(source, NOISY):
+    for end in ends:
         state, t = end.noisy()
-        found["noisy"].append(state.cpu().numpy().ravel())
-        found["mean"].append(codec.denoiser.x0(state, t).cpu().numpy().ravel())
+        found["noisy"].append(host(state).ravel())
+        found["mean"].append(host(codec.denoiser.x0(state, t)).ravel())
     return {kind: np.concatenate(parts) for kind, parts in found.items()}
 
 
