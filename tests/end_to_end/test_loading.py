@@ -355,8 +355,8 @@ def test_a_fork_that_cannot_decode_is_told_what_to_do(
 ) -> None:
     data = dipp.load(release, model)
     data[0]
-    monkeypatch.setattr(data, "_process", -1)
-    monkeypatch.setattr("dipp.data.loading.torch_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(data._decoder, "_process", -1)
+    monkeypatch.setattr("dipp.data.part_decoder.torch_device", lambda _: torch.device("cuda"))
     with refused("DataLoader"):
         data[1]
 

@@ -28,7 +28,7 @@
 | `progress` | the progress bar and the table that a run shows on a terminal |
 | `manifest` | the manifest or the single archive of all shards; verification |
 | `loading` | `dipp.load`: a release as a PyTorch dataset |
-| `parts` | the shards or the archive that it reads |
+| `parts`, `part_decoder` | the shards or the archive that it reads; how their pictures are decoded |
 | `cache` | decoded pictures on disk, whose integrity is checked |
 | `exporting` | decoded pictures as a folder, or as Parquet for `datasets` |
 """

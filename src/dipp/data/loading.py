@@ -14,10 +14,8 @@ import functools
 import itertools
 import logging
 import operator
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -25,33 +23,24 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from dipp import files, models
-from dipp.codec import work
+from dipp import files
 from dipp.codec.batches import batch_size
-from dipp.codec.decoder import Decoder
 from dipp.codec.decoding import Decoding
 from dipp.codec.pictures import Pixels
 from dipp.core.geometry import Geometry
-from dipp.core.plan import Plan
 from dipp.data.cache import Cache, Key, Memory
 from dipp.data.folder import read_manifest, shard_entries
+from dipp.data.part_decoder import PartDecoder
 from dipp.data.parts import ArchivePart, Part, ShardPart
 from dipp.data.sources import Label
 from dipp.errors import DippError
 from dipp.format import archive as archives
-from dipp.format.parameters import PublicParameters
 from dipp.models import embedded
 from dipp.models.bars import shown
 from dipp.models.denoiser import torch_device
 from dipp.privacy.certificate import Certificate
 
 LOGGER = logging.getLogger("dipp")
-WORKERS = (
-    "workers of a DataLoader lose what they have decoded after each epoch; use num_workers=0, or "
-    "dipp.load(…, cache=FOLDER)"
-)
-"""Warning about workers whose decoded pictures are lost."""
-
 Item = Any
 """(picture, label), or the picture alone if the release has no labels."""
 
@@ -144,12 +133,9 @@ class Pictures(Dataset[Item]):
         cache: Path | None,
         transform: Callable[[torch.Tensor], Any] | None,
     ) -> None:
-        self._place, self._model, self._device, self._decoding = path, model, device, decoding
+        self._place, self._device, self._decoding = path, device, decoding
         self._cache_folder, self._transform = cache, transform
-        self._affordable: set[Part] = set()
-        self._decoder: Decoder | None = None
-        self._plan: Plan | None = None
-        self._process = os.getpid()
+        self._decoder = PartDecoder(model, device, decoding, lasting=cache is not None)
         self._parts: list[Part]
         self.labelled = False
         """Whether items have labels; −1, or the empty text, stands for a missing label."""
@@ -326,7 +312,7 @@ class Pictures(Dataset[Item]):
             size = self._batch_size(geometry)
             for low in range(0, len(group), size):
                 batch = group[low : low + size]
-                decoded = self._decode(geometry, [places[number] for number in batch])
+                decoded = self._decoder.decoded(geometry, [places[number] for number in batch])
                 pictures.update(zip(batch, decoded, strict=True))
                 self._cache.put(batch, decoded)
         return pictures
@@ -343,64 +329,6 @@ class Pictures(Dataset[Item]):
             dataclasses.astuple(dataclasses.replace(self._decoding, max_work=None)),
         )
         return Cache(self._cache_folder, key.digest())
-
-    def _decode(self, geometry: Geometry, places: list[tuple[Part, int]]) -> Pixels:
-        """Decode pictures of one geometry, each given by its part and row."""
-        rows = np.concatenate([part.rows([row for _, row in run]) for part, run in groupby(places, key=lambda p: p[0])])
-        self._check_process()
-        parameters = places[0][0].parameters
-        decoder = self._decoder_for(parameters)
-        for part, _ in places:
-            self._require_affordable(part, decoder)
-        if any(part.parameters.seed != parameters.seed for part, _ in places):
-            raise DippError("shards", "belong to several releases", "get them again")
-        numbers = [part.number(row) for part, row in places]
-        grey = np.array([part.grey(row) for part, row in places], bool)
-        return decoder.end(parameters, geometry, rows, numbers, grey, self._decoding).pictures(self._decoding)
-
-    def _require_affordable(self, part: Part, decoder: Decoder) -> None:
-        """Raise if decoding a part costs more than the size of its file justifies. Each part is checked once."""
-        if part not in self._affordable:
-            sizes = [(1, part.geometry(row).pixels) for row in range(part.images)]
-            calls = decoder.calls(part.parameters.plan, self._decoding)
-            work.require_affordable(sizes, calls, part.size, self._decoding.max_work)
-            self._affordable.add(part)
-
-    def _check_process(self) -> None:
-        """Make a forked process decode with one thread, because the parent's threads are gone.
-
-        Raises:
-            DippError: The process is forked and decodes on a GPU.
-        """
-        if self._process == os.getpid():
-            return
-        if torch_device(self._device).type != "cpu":
-            raise DippError(
-                "DataLoader",
-                "must not fork workers that decode on a GPU",
-                'use multiprocessing_context="spawn", num_workers=0, or a cache that was filled before',
-            )
-        torch.set_num_threads(1)
-        self._process = os.getpid()
-        worker = get_worker_info()
-        if self._cache_folder is None and worker is not None and worker.id == 0:
-            LOGGER.warning(WORKERS)
-
-    def _decoder_for(self, parameters: PublicParameters) -> Decoder:
-        """Return the decoder of a release, with its denoiser loaded."""
-        if self._decoder is None:
-            denoiser = models.load(self._model, self._device)
-            denoiser.require_identity(parameters.model)
-            self._decoder, self._plan = Decoder(denoiser.prompted(parameters.prompt)), parameters.plan
-        if (self._plan, self._decoder.denoiser.identity) != (parameters.plan, parameters.model):
-            raise DippError("shards", "belong to several releases", "get them again")
-        return self._decoder
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_decoder": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _process=os.getpid())
 
 
 def _label_of(part: Part, row: int) -> Label:
