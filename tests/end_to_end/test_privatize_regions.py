@@ -158,8 +158,8 @@ def test_names_that_lead_out_of_the_folder_or_repeat_are_skipped(tmp_path: Path)
         tmp_path / "s.tar", tmp_path / "out", regions=declared, fill="grey", odometer=False, progress=False
     )
     assert [(skipped[0], skipped[1]) for skipped in made.skipped] == [
-        (0, "its name leads out of the folder"),
-        (2, "another picture is released under its name"),
+        (0, "has a name that leads out of the folder"),
+        (2, "has the name of another picture of the release"),
     ]
     names = {path.name for path in (tmp_path / "out" / PICTURES / "s").iterdir()}
     assert names == {"a.png", "a.png.record.json", "b.png", "b.png.record.json"}
