@@ -91,7 +91,7 @@ EPSILON, DIVISIONS = 64.0, (2, 4)
 """ε of a chain of questions, and the number of blocks along a side of the picture in each question."""
 
 
-class InHalf(LatentDenoiser):
+class HalfPrecisionModel(LatentDenoiser):
     """A latent model that computes all steps with the precision of its last step."""
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:  # noqa: ARG002
@@ -271,7 +271,7 @@ def chains(denoiser: LatentDenoiser, steps: int) -> dict[str, dipp.Codec]:
     found = {"diffc": dipp.Codec(denoiser, timesteps)}
     if denoiser.device.type == "cuda":
         parts = {part.name: getattr(denoiser, part.name) for part in dataclasses.fields(denoiser)}
-        found["diffc, in bf16"] = dipp.Codec(InHalf(**parts), timesteps)
+        found["diffc, in bf16"] = dipp.Codec(HalfPrecisionModel(**parts), timesteps)
     return {**found, "sharp": dipp.Codec(denoiser, by_questions(), table="00" * 32)}
 
 

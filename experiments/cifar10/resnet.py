@@ -37,7 +37,7 @@ class Block(nn.Module):
         return F.relu(x + residual)
 
 
-class First(nn.Conv2d):
+class FirstConvolution(nn.Conv2d):
     """The first convolution: pictures get channels of zeros beside their three channels, which change no sum.
 
     So it has the shape of the following convolutions. cuDNN computes groups of three channels one after the other,
@@ -60,7 +60,7 @@ class ResNet56(nn.Module):
     def __init__(self, blocks: int = 9, copies: int = 1) -> None:
         super().__init__()
         self.copies = copies
-        self.conv = First(WIDTHS[0], copies)
+        self.conv = FirstConvolution(WIDTHS[0], copies)
         self.norm = nn.BatchNorm2d(copies * WIDTHS[0])
         widths = (WIDTHS[0], *(width for width in WIDTHS for _ in range(blocks)))
         self.blocks = nn.Sequential(*(Block(*pair, copies) for pair in itertools.pairwise(widths)))

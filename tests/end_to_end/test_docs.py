@@ -159,7 +159,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Elements(HTMLParser):
+class TagCollector(HTMLParser):
     """All start tags of a page, with their attributes."""
 
     def __init__(self, text: str) -> None:
@@ -174,7 +174,7 @@ class Elements(HTMLParser):
 def elements(site: Path) -> Iterator[tuple[Path, str, dict[str, str]]]:
     """Yield all start tags of the site, except those of the page for missing addresses, whose paths are absolute."""
     for page in (page for page in site.rglob("*.html") if page.name != "404.html"):
-        for tag, attributes in Elements(page.read_text()).found:
+        for tag, attributes in TagCollector(page.read_text()).found:
             yield page, tag, attributes
 
 

@@ -400,7 +400,7 @@ def test_gradients_of_all_but_the_clean_reference_are_clipped(
     seen: dict[str, bool] = {}
     evaluated = []
 
-    class Watched(Wave):
+    class WatchedWave(Wave):
         def __init__(self, tasks: Sequence[Task], *rest: Any) -> None:
             seen.update({task.name: task.clip for task in tasks})
             super().__init__(tasks, *rest)
@@ -409,7 +409,7 @@ def test_gradients_of_all_but_the_clean_reference_are_clipped(
             evaluated.append(pictures)
             return super().accuracies(pictures)
 
-    monkeypatch.setattr(stages, "Wave", Watched)
+    monkeypatch.setattr(stages, "Wave", WatchedWave)
     run_stages(cifar, tmp_path, stage="train", only="clean*")
     assert seen == {"train.clean.clean.0": False, "train.clean-clipped.clean.0": True}
     for name, clip in seen.items():

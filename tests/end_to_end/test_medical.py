@@ -255,7 +255,7 @@ def test_a_run_cannot_be_resumed_with_another_window(tmp_path: Path) -> None:
         Image.fromarray(SCAN + number).save(source / f"{number}.png")
     codec = tiny_codec(model)
 
-    class Killed(LocalEngine):
+    class KilledEngine(LocalEngine):
         def run(self, *arguments: Any) -> Any:
             yield next(iter(super().run(*arguments)))
             raise KeyboardInterrupt
@@ -265,7 +265,7 @@ def test_a_run_cannot_be_resumed_with_another_window(tmp_path: Path) -> None:
         return privatize(str(source), tmp_path / "out", codec, str(model), engine, choices)
 
     with pytest.raises(KeyboardInterrupt):
-        released(Killed(1), Window(0, 900))
+        released(KilledEngine(1), Window(0, 900))
     with refused("dst", "an unfinished run with another window"):
         released(LocalEngine(1), Window(0, 901))
     assert released(LocalEngine(1), Window(0, 900)).facts["window"] == "0:900"
@@ -307,7 +307,7 @@ def test_a_folder_of_scans_without_a_window_says_that_nothing_was_released(
     asked = ("privatize", scans, released, "--model", model, "--epsilon", 4, "--workers", 1)
     code, _, told = run(*asked)
     assert code == 1
-    assert "has no picture that can be used, the first because: " in told
+    assert "has no picture that can be used: " in told
     assert "--window LOW:HIGH" in told
     assert "; nothing was released" in told
     assert not released.exists()

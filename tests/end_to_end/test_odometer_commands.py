@@ -387,7 +387,7 @@ def test_a_file_that_was_unreadable_when_charged_is_not_released(
 def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> None:
     source = save_table(tmp_path / "s.parquet", 30)
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         """Ends the run after a shard."""
 
         def run(self, *arguments: Any) -> Any:
@@ -397,7 +397,9 @@ def test_a_resumed_run_is_charged_once(light_model: Path, tmp_path: Path) -> Non
     codec, meter, choices = tiny_codec(light_model), Meter(), Choices(shard_size=10)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            privatize(str(source), tmp_path / "out", codec, str(light_model), Stopping(), choices, Conduct(meter=meter))
+            privatize(
+                str(source), tmp_path / "out", codec, str(light_model), StoppingEngine(), choices, Conduct(meter=meter)
+            )
     require_charged_once(30)
     # The limit allows one charge and not two; another release exceeds it.
     meter = Meter(1.5 * losses(codec.plan, of_pixels(64))[0])

@@ -554,7 +554,7 @@ def test_the_policy_of_the_server_is_the_pages_own() -> None:
 
 def test_the_page_works_on_any_static_server(browser: Browser) -> None:
     """Without the headers, the first visit has one thread; from the second visit on there are all, and the policy."""
-    plain = functools.partial(Quiet, directory=str(BUILT))
+    plain = functools.partial(QuietHandler, directory=str(BUILT))
     with ThreadingHTTPServer(("127.0.0.1", 0), plain) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -577,7 +577,7 @@ def test_the_page_works_on_any_static_server(browser: Browser) -> None:
         thread.join()
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class QuietHandler(SimpleHTTPRequestHandler):
     """Any static server."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | KINDS

@@ -255,7 +255,7 @@ def test_two_concurrent_runs_make_one_release(model: Path, tmp_path: Path) -> No
     """The second run overtakes the first, which then ends; if both make one archive, the first raises."""
     source, codec, choices = save_table(tmp_path / "s.parquet", 60), tiny_codec(model), Choices(shard_size=20)
 
-    class Overtaken(LocalEngine):
+    class OvertakenEngine(LocalEngine):
         def __init__(self, target: Path) -> None:
             super().__init__()
             object.__setattr__(self, "target", target)
@@ -268,11 +268,11 @@ def test_two_concurrent_runs_make_one_release(model: Path, tmp_path: Path) -> No
 
     target = tmp_path / "out"
     watch = Publications(Store(target))
-    privatize(str(source), target, codec, str(model), Overtaken(target), choices)
+    privatize(str(source), target, codec, str(model), OvertakenEngine(target), choices)
     watch.look()
     check_release(target, 60)
     with refused("dst"):
-        privatize(str(source), tmp_path / "o.dipp", codec, str(model), Overtaken(tmp_path / "o.dipp"), choices)
+        privatize(str(source), tmp_path / "o.dipp", codec, str(model), OvertakenEngine(tmp_path / "o.dipp"), choices)
     assert len(dipp.open(tmp_path / "o.dipp")) == 60
 
 
@@ -306,12 +306,12 @@ def test_strict_leaves_nothing_behind_without_an_odometer(
 def test_a_run_that_published_nothing_says_so(model: Path, tmp_path: Path, run: Command) -> None:
     source, target, codec = save_table(tmp_path / "s.parquet", 4), tmp_path / "out", tiny_codec(model)
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *_: Any) -> Iterator[Any]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        privatize(str(source), target, codec, str(model), Stopping(), Choices())
+        privatize(str(source), target, codec, str(model), StoppingEngine(), Choices())
     with refused("dst", "source", "labels"):
         privatize(str(source), target, codec, str(model), LocalEngine(1), Choices(drop_labels=True))
     code, _, err = run("info", target)
@@ -375,13 +375,13 @@ def test_a_dataset_says_whether_its_seed_was_given(model: Path, tmp_path: Path, 
     source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
     codec, seed = tiny_codec(model), bytes(range(16))
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield from itertools.islice(super().run(*arguments), 1)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10, seed=seed))
+        privatize(str(source), target, codec, str(model), StoppingEngine(), Choices(shard_size=10, seed=seed))
     privatize(str(source), target, codec, str(model), LocalEngine(1), Choices(shard_size=10))
     assert {Shard.read(path).parameters.seed_given for path in Store(target).shards()} == {True}
     _, out, _ = run("info", target, "--verify")
@@ -392,14 +392,14 @@ def test_a_dataset_resumes_only_with_its_own_beacon(model: Path, tmp_path: Path,
     source, target = save_table(tmp_path / "s.parquet", 30), tmp_path / "out"
     codec, beacon = tiny_codec(model), Beacon(7, bytes(range(32)))
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield from itertools.islice(super().run(*arguments), 1)
             raise KeyboardInterrupt
 
     same = Choices(shard_size=10, beacon=beacon)
     with pytest.raises(KeyboardInterrupt):
-        privatize(str(source), target, codec, str(model), Stopping(), same)
+        privatize(str(source), target, codec, str(model), StoppingEngine(), same)
     for other in (None, Beacon(8, bytes(range(32)))):
         with refused("dst", "beacon"):
             privatize(str(source), target, codec, str(model), LocalEngine(1), dataclasses.replace(same, beacon=other))
@@ -422,7 +422,7 @@ def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tm
     source, target = save_table(tmp_path / "s.parquet", 100), tmp_path / "out"
     codec, other = tiny_codec(model), tiny_codec(model, DIFFC)
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             for number, result in enumerate(super().run(*arguments)):
                 if number == 3:
@@ -430,7 +430,7 @@ def test_an_interrupted_run_cannot_be_resumed_with_other_choices(model: Path, tm
                 yield result
 
     with pytest.raises(KeyboardInterrupt):
-        privatize(str(source), target, codec, str(model), Stopping(), Choices(shard_size=10))
+        privatize(str(source), target, codec, str(model), StoppingEngine(), Choices(shard_size=10))
     watch = Publications(Store(target))
     assert watch.look() == 4
     seed = Shard.read(watch.store.shards()[0]).parameters.seed
@@ -463,13 +463,13 @@ def test_a_damaged_record_is_refused_whatever_is_missing(model: Path, tmp_path: 
     source, target = save_table(tmp_path / "s.parquet", 20), tmp_path / "out"
     codec, choices = tiny_codec(model), Choices(shard_size=10)
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield next(super().run(*arguments))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        privatize(str(source), target, codec, str(model), Stopping(1), choices)
+        privatize(str(source), target, codec, str(model), StoppingEngine(1), choices)
     record = json.loads((target / RUN / RUN_FILE).read_text())
     spoilt = [{**record, "purpose": wrong} for wrong in ({"archive": "x"}, {"archive": ""}, {"archive": 3}, {}, [3])]
     spoilt += [{**record, "source": [3]}]
@@ -488,7 +488,7 @@ def test_the_shards_of_a_single_file_are_readable_by_their_owner_alone(model: Pa
     """They stay when the run is killed, so that it can be resumed; if it is not, they are a second encoding."""
     source = save_table(tmp_path / "s.parquet", 4)
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Iterator[Any]:
             yield from super().run(*arguments)
             raise KeyboardInterrupt
@@ -497,7 +497,7 @@ def test_the_shards_of_a_single_file_are_readable_by_their_owner_alone(model: Pa
         target, before = tmp_path / ("out.dipp" if name.startswith(".") else name), os.umask(0o022)
         try:
             with pytest.raises(KeyboardInterrupt):
-                privatize(str(source), target, tiny_codec(model), str(model), Stopping(1), Choices(shard_size=2))
+                privatize(str(source), target, tiny_codec(model), str(model), StoppingEngine(1), Choices(shard_size=2))
         finally:
             os.umask(before)
         assert len(Store(tmp_path / name).shards()) == 2
@@ -520,11 +520,11 @@ def test_a_lack_of_memory_ends_the_run_and_skips_no_picture(
 def test_a_source_that_shrinks_publishes_nothing(model: Path, tmp_path: Path) -> None:
     """A shard covers all of its positions, or is not written."""
 
-    class Shrunk(Tables):
+    class ShrunkTables(Tables):
         def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
             return super().read(start, stop - 1)
 
-    source = Shrunk.open([save_table(tmp_path / "s.parquet", 5)], Columns())
+    source = ShrunkTables.open([save_table(tmp_path / "s.parquet", 5)], Columns())
     store, codec = Store(tmp_path / "out"), tiny_codec(model)
     store.prepare()
     token = store.begin({})["token"]

@@ -62,7 +62,7 @@ def touch(source: Path) -> None:
 CHANGES: dict[str, Change] = {"swap": swap, "replace": replace, "exchange": exchange, "remove": remove}
 
 
-class Changing(LocalEngine):
+class ChangingEngine(LocalEngine):
     """An engine that changes the source when the first shard is published."""
 
     def __init__(self, source: Path, change: Change) -> None:
@@ -76,7 +76,7 @@ class Changing(LocalEngine):
         yield from shards
 
 
-class Stopping(LocalEngine):
+class StoppingEngine(LocalEngine):
     """An engine that is interrupted when the first shard is published."""
 
     def run(self, *arguments: Any) -> Iterator[Any]:
@@ -124,7 +124,7 @@ def test_a_change_during_a_run_ends_it(
     """With --skip-changed it finishes without the changed pictures; each picture stays charged once."""
     watch = Publications(Store(source.parent / "out"))
     with refused("src", "1.bmp", "was changed after the run began", remedy="--skip-changed"):
-        release(source, light_model, codec, Changing(source, CHANGES[change]), meter=meter)
+        release(source, light_model, codec, ChangingEngine(source, CHANGES[change]), meter=meter)
     assert watch.look() == 1
     with pytest.raises(DippError) as error:
         release(source, light_model, codec, LocalEngine(1), meter=meter)
@@ -145,7 +145,7 @@ def test_a_change_before_a_run_is_resumed_ends_it(
     change: str, source: Path, light_model: Path, codec: Codec, meter: Meter | None
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        release(source, light_model, codec, Stopping(), meter=meter)
+        release(source, light_model, codec, StoppingEngine(), meter=meter)
     CHANGES[change](source)
     with pytest.raises(DippError) as error:
         release(source, light_model, codec, LocalEngine(1), meter=meter)
@@ -162,7 +162,7 @@ def test_a_restored_file_is_released(
 ) -> None:
     """The state of a file shows that it was changed; its content shows that it was restored."""
     with refused("src", "1.bmp"):
-        release(source, light_model, codec, Changing(source, change), meter=meter)
+        release(source, light_model, codec, ChangingEngine(source, change), meter=meter)
     if change is swap:
         swap(source)
     os.utime(source / "1.bmp", EARLY)
@@ -173,13 +173,13 @@ def test_a_restored_file_is_released(
 def test_a_change_before_anything_is_charged_leaves_nothing(source: Path, light_model: Path, codec: Codec) -> None:
     """A file changes between listing and survey; the same command then begins a new run."""
 
-    class Late(Meter):
+    class LateMeter(Meter):
         def mark(self, known: Any) -> bytes:
             touch(source)
             return super().mark(known)
 
     with refused("src", "1.bmp"):
-        release(source, light_model, codec, LocalEngine(1), meter=Late())
+        release(source, light_model, codec, LocalEngine(1), meter=LateMeter())
     assert not (source.parent / "out").exists()
     assert not Odometer.open().count()
     assert release(source, light_model, codec, LocalEngine(1), meter=Meter()).encoded == COUNT
@@ -197,7 +197,7 @@ def test_a_single_archive_is_not_finished_without_a_changed_picture(
 
     for skip_changed in (False, True):
         with refused("src", "1.bmp", "was changed after the run began", remedy="/.out.dipp.work and start"):
-            run(Changing(source, exchange), skip_changed=skip_changed)
+            run(ChangingEngine(source, exchange), skip_changed=skip_changed)
     assert not target.exists()
     shutil.rmtree(source.parent / ".out.dipp.work")
     assert run(LocalEngine(1)).encoded == COUNT
@@ -209,7 +209,7 @@ def test_all_rows_of_a_table_that_changes_are_left_out(light_model: Path, tmp_pa
     for name in ("a", "b"):
         save_table(tmp_path / "source" / f"{name}.parquet", 3)
     with pytest.raises(KeyboardInterrupt):
-        release(tmp_path / "source", light_model, codec, Stopping())
+        release(tmp_path / "source", light_model, codec, StoppingEngine())
     save_table(tmp_path / "source" / "b.parquet", 2)
     with refused("dst", "source has changed", remedy="--skip-changed"):
         release(tmp_path / "source", light_model, codec, LocalEngine(1))
@@ -219,7 +219,7 @@ def test_all_rows_of_a_table_that_changes_are_left_out(light_model: Path, tmp_pa
 
 def test_a_run_cannot_be_finished_with_another_source(source: Path, light_model: Path, codec: Codec) -> None:
     with pytest.raises(KeyboardInterrupt):
-        release(source, light_model, codec, Stopping())
+        release(source, light_model, codec, StoppingEngine())
     source.rename(source.parent / "other")
     with refused("skip-changed", "/source", "/other"):
         release(source.parent / "other", light_model, codec, LocalEngine(1), skip_changed=True)
@@ -231,7 +231,7 @@ def test_the_command_finishes_without_changed_pictures(
     monkeypatch.setattr(Codec, "from_pretrained", lambda *_, **__: codec)
     target = source.parent / "out"
     with pytest.raises(KeyboardInterrupt):
-        release(source, light_model, codec, Stopping(), meter=Meter())
+        release(source, light_model, codec, StoppingEngine(), meter=Meter())
     assert (target / RUN).stat().st_mode & 0o077 == 0, "the digests are the owner's alone"
     exchange(source)
     command = ("privatize", source, target, "--model", light_model, "--workers", 1, "--shard-size", 1, "--epsilon", 64)

@@ -232,13 +232,13 @@ def test_a_run_on_a_table_with_a_column_of_regions_can_be_resumed(tmp_path: Path
     def purpose() -> RedactionPurpose:
         return RedactionPurpose(Redactor.of(odometer=False, fill="grey"), "column:objects")
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Any:
             yield next(super().run(*arguments))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out(str(source), target, purpose(), Stopping(1), Choices(shard_size=1))
+        carry_out(str(source), target, purpose(), StoppingEngine(1), Choices(shard_size=1))
     assert len(Store(target, ".json").shards()) == 1
     assert carry_out(str(source), target, purpose(), LocalEngine(1), Choices(shard_size=1)).encoded == 2
     facts = redacted.verify(target)
@@ -364,13 +364,13 @@ def test_a_run_cannot_be_resumed_with_other_choices(tmp_path: Path) -> None:
     def purpose(**options: Any) -> RedactionPurpose:
         return RedactionPurpose(Redactor.of(odometer=False, **{"fill": "grey", **options}), declared)
 
-    class Stopping(LocalEngine):
+    class StoppingEngine(LocalEngine):
         def run(self, *arguments: Any) -> Any:
             yield next(super().run(*arguments))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out(str(source), target, purpose(), Stopping(1), Choices(shard_size=2))
+        carry_out(str(source), target, purpose(), StoppingEngine(1), Choices(shard_size=2))
     (first,) = {path.name for path in Store(target, ".json").shards()}
     before = contents(target)
     for other in ({"margin": 2}, {"fill": "black"}, {"kinds": "face"}, {"allow_none": True}):

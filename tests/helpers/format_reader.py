@@ -38,13 +38,13 @@ FIELD_LENGTHS = {
 }
 
 
-class Refused(Exception):  # noqa: N818 - the file is not one that this reader may read
+class RefusalError(Exception):
     pass
 
 
 def require(condition: object, reason: str) -> None:
     if not condition:
-        raise Refused(reason)
+        raise RefusalError(reason)
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Cursor:
                 require(byte or not place, "a varint is too long")
                 require(low <= value <= high, f"{value} is not within {low} to {high}")
                 return value
-        raise Refused("a varint is too long")
+        raise RefusalError("a varint is too long")
 
     def column(self, count: int, low: int, high: int) -> list[int]:
         if count < 2:
@@ -174,7 +174,7 @@ def read_header(cursor: Cursor) -> Archive:
     try:
         fields.get(8, b"").decode()
     except UnicodeDecodeError:
-        raise Refused("the prompt is not UTF-8") from None
+        raise RefusalError("the prompt is not UTF-8") from None
     unit, side, places = read_unit(cursor.take(cursor.varint(1, 1 << 24)))
     require(9 not in fields or unit == REGION, "surroundings without regions")
     channels, channel = cursor.varint(1, 16), cursor.varint(0, 2)
@@ -458,7 +458,7 @@ def entropy_decoded(payload: bytes, steps: list[dict[str, Any]]) -> list[int]:
         if smallest * scale < (low + span) * power:
             require(smallest.to_bytes(length, "big") == payload, "a payload has another spelling")
             return indices
-    raise Refused("a payload is cut short")
+    raise RefusalError("a payload is cut short")
 
 
 def certificate(archive: Archive) -> tuple[float, float, list[dict[str, int]]]:

@@ -66,7 +66,7 @@ def books(channels: int = 3, bits: tuple[int, ...] = (4, 5, 6)) -> Books:
     return Books(made, [], DIGEST)
 
 
-class Blurred(TimestepDenoiser):
+class BlurringDenoiser(TimestepDenoiser):
     """A denoiser that predicts the mean of a pixel's neighbourhood, shrunk, without a network."""
 
     def __init__(self, channels: int = 3, *, any_size: bool = True, size: int = 16) -> None:
@@ -86,7 +86,7 @@ class Blurred(TimestepDenoiser):
 
 def codec_of(plan: Plan, denoiser: Denoiser | None = None) -> Codec:
     """Return a codec of a plan of questions, by default with the blurring denoiser."""
-    return Codec(denoiser or Blurred(), plan, table=DIGEST)
+    return Codec(denoiser or BlurringDenoiser(), plan, table=DIGEST)
 
 
 def noise(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

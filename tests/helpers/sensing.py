@@ -101,7 +101,7 @@ class WienerDenoiser(TimestepDenoiser):
         return found
 
 
-class Broken(TimestepDenoiser):
+class BrokenDenoiser(TimestepDenoiser):
     """A denoiser whose predictions are sometimes not numbers, depending on the state."""
 
     def __init__(self, *values: float, size: int = 8) -> None:

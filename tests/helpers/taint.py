@@ -35,7 +35,7 @@ COMPUTING = (np.stack, np.concatenate, np.cumsum, np.where, np.argsort, np.argma
 """Functions that only compute: they write no files, and raise no errors that depend on values."""
 
 
-class Private(NDArrayOperatorsMixin):
+class PrivateArray(NDArrayOperatorsMixin):
     """Values that nobody may look at."""
 
     opened: dict[str, int] = {}  # noqa: RUF012 - counted over all arrays
@@ -47,7 +47,7 @@ class Private(NDArrayOperatorsMixin):
 
     def open(self, who: str) -> np.ndarray[Any, Any]:
         """Return the values, for the scores and for the check of their range."""
-        Private.opened[who] = Private.opened.get(who, 0) + 1
+        PrivateArray.opened[who] = PrivateArray.opened.get(who, 0) + 1
         return self.__values
 
     # Public: shape and type.
@@ -74,41 +74,41 @@ class Private(NDArrayOperatorsMixin):
 
     # What is computed from private values is private.
 
-    def __getitem__(self, place: Any) -> Private:
+    def __getitem__(self, place: Any) -> PrivateArray:
         return _at(self.__values, place)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Private:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> PrivateArray:
         if method == "at":  # writes into its first input
             self._leak()
         _no_public(options.get("out", ()))
-        return Private(getattr(ufunc, method)(*_bare(inputs), **_bare(options)))
+        return PrivateArray(getattr(ufunc, method)(*_bare(inputs), **_bare(options)))
 
-    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Private:
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> PrivateArray:
         if function not in COMPUTING or (function is np.where and len(inputs) == 1):
             self._leak()
         # `where` has no output; all others compute from their first argument, and an array after it is written to.
         _no_public([*([] if function is np.where else inputs[1:]), *options.values()])
-        return Private(function(*_bare(inputs), **_bare(options)))
+        return PrivateArray(function(*_bare(inputs), **_bare(options)))
 
-    def reshape(self, *shape: Any) -> Private:
-        return Private(self.__values.reshape(*shape))
+    def reshape(self, *shape: Any) -> PrivateArray:
+        return PrivateArray(self.__values.reshape(*shape))
 
-    def astype(self, *types: Any, **options: Any) -> Private:
-        return Private(self.__values.astype(*types, **options))
+    def astype(self, *types: Any, **options: Any) -> PrivateArray:
+        return PrivateArray(self.__values.astype(*types, **options))
 
-    def min(self) -> Private:
-        return Private(self.__values.min())
+    def min(self) -> PrivateArray:
+        return PrivateArray(self.__values.min())
 
-    def max(self) -> Private:
-        return Private(self.__values.max())
+    def max(self) -> PrivateArray:
+        return PrivateArray(self.__values.max())
 
-    def sum(self, *axes: Any, **options: Any) -> Private:
+    def sum(self, *axes: Any, **options: Any) -> PrivateArray:
         _no_public([*axes, *options.values()])
-        return Private(self.__values.sum(*axes, **options))
+        return PrivateArray(self.__values.sum(*axes, **options))
 
-    def mean(self, *axes: Any, **options: Any) -> Private:
+    def mean(self, *axes: Any, **options: Any) -> PrivateArray:
         _no_public([*axes, *options.values()])
-        return Private(self.__values.mean(*axes, **options))
+        return PrivateArray(self.__values.mean(*axes, **options))
 
     # Everything else would show the values.
 
@@ -123,7 +123,7 @@ class Private(NDArrayOperatorsMixin):
 
     @staticmethod
     def bare(thing: Any) -> Any:
-        return thing.__values if isinstance(thing, Private) else thing
+        return thing.__values if isinstance(thing, PrivateArray) else thing
 
 
 def _bare(thing: Any) -> Any:
@@ -132,7 +132,7 @@ def _bare(thing: Any) -> Any:
         return type(thing)(map(_bare, thing))
     if isinstance(thing, dict):
         return {key: _bare(value) for key, value in thing.items()}
-    return Private.bare(thing)
+    return PrivateArray.bare(thing)
 
 
 def _no_public(outputs: Iterable[Any]) -> None:
@@ -142,20 +142,20 @@ def _no_public(outputs: Iterable[Any]) -> None:
 
 
 def _holds_private(thing: Any) -> bool:
-    return isinstance(thing, Private) or (isinstance(thing, tuple | list) and any(map(_holds_private, thing)))
+    return isinstance(thing, PrivateArray) or (isinstance(thing, tuple | list) and any(map(_holds_private, thing)))
 
 
-def _at(values: np.ndarray[Any, Any], place: Any) -> Private:
+def _at(values: np.ndarray[Any, Any], place: Any) -> PrivateArray:
     """Return values[place], which is private.
 
     A private index must have a type whose every value is a valid index: eight bits in a table of 256. With a mask, the
     shape would tell how often it is true; with another type, an IndexError would tell how large the index is.
     """
     if _holds_private(place):
-        kind = place.dtype if isinstance(place, Private) else None
+        kind = place.dtype if isinstance(place, PrivateArray) else None
         if kind is None or kind.kind != "u" or np.iinfo(kind).max >= len(values):
             raise LeakError("the shape, or an error, would tell of the private place")
-    return Private(values[_bare(place)])
+    return PrivateArray(values[_bare(place)])
 
 
 class Table(np.ndarray[Any, Any]):
@@ -179,14 +179,14 @@ def tainted() -> Iterator[dict[str, int]]:
 
     def private(*image: Any) -> CodecPicture:
         found = as_picture(*image)
-        return CodecPicture(cast("Any", Private(found.pixels)), found.grey)
+        return CodecPicture(cast("Any", PrivateArray(found.pixels)), found.grey)
 
     def levels(self: Arithmetic, x: Any) -> Any:
         return real_levels(self, x).view(Table)
 
     def check(self: ScoringTask) -> None:
         private = self.shifts
-        if isinstance(private, Private):
+        if isinstance(private, PrivateArray):
             object.__setattr__(self, "shifts", private.open("range"))
             real_check(self)
             object.__setattr__(self, "shifts", private)
@@ -195,7 +195,7 @@ def tainted() -> Iterator[dict[str, int]]:
 
     def opening(real: Callable[..., Any]) -> Callable[..., Any]:
         def select(task: ScoringTask, on: Any) -> Any:
-            assert isinstance(task.shifts, Private), "the shifts of a private image are private"
+            assert isinstance(task.shifts, PrivateArray), "the shifts of a private image are private"
             fields = {name: getattr(task, name) for name in task.__dataclass_fields__}
             return real(ScoringTask(**{**fields, "shifts": task.shifts.open("selection")}), on)
 
@@ -204,10 +204,10 @@ def tainted() -> Iterator[dict[str, int]]:
     real_nearest = Blocks.nearest
 
     def nearest(self: Blocks, count: int) -> Any:
-        assert isinstance(self.content, Private), "the content of a private image is private"
+        assert isinstance(self.content, PrivateArray), "the content of a private image is private"
         return real_nearest(dataclasses.replace(self, content=self.content.open("nearest")), count)
 
-    Private.opened = {}
+    PrivateArray.opened = {}
     with (
         mock.patch.object(codec, "as_picture", private),
         mock.patch.object(Arithmetic, "levels", levels),
@@ -216,4 +216,4 @@ def tainted() -> Iterator[dict[str, int]]:
         mock.patch.object(scoring, "best", opening(scoring.best)),
         mock.patch.object(Blocks, "nearest", nearest),
     ):
-        yield Private.opened
+        yield PrivateArray.opened

@@ -236,7 +236,7 @@ def test_the_reader_refuses_what_dipp_refuses() -> None:
             read(data)
         except DippError:
             refused += 1
-            with pytest.raises(format_reader.Refused):
+            with pytest.raises(format_reader.RefusalError):
                 format_reader.read(data)
         else:
             accepted += 1

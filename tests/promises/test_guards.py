@@ -544,22 +544,24 @@ def order_of(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return order
 
 
-class Late(Codec):
+class LateSeedCodec(Codec):
     """Reads the images, and then draws the seed."""
 
     def encode(self, images: Iterable[Any], **options: Any) -> Archive:
         return super().encode(list(images), **options)
 
 
-class Grinding(Codec):
+class GrindingCodec(Codec):
     """Encoder that reads the images, encodes them with several seeds, and keeps the best."""
 
     def encode(self, images: Iterable[Any], **options: Any) -> Archive:
         seen = list(images)
-        return min((super(Grinding, self).encode(seen, **options) for _ in range(3)), key=lambda a: len(a.to_bytes()))
+        return min(
+            (super(GrindingCodec, self).encode(seen, **options) for _ in range(3)), key=lambda a: len(a.to_bytes())
+        )
 
 
-class Retrying(Codec):
+class RetryingCodec(Codec):
     """Draws the seed first, and another one once it has seen what came of it."""
 
     def encode(self, images: Iterable[Any], **options: Any) -> Archive:
@@ -572,7 +574,7 @@ def test_12_the_seed_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert order_of(make_codec(SHARP), monkeypatch) == ["seed", "image"]
 
 
-@pytest.mark.parametrize("kind", [Late, Grinding, Retrying])
+@pytest.mark.parametrize("kind", [LateSeedCodec, GrindingCodec, RetryingCodec])
 def test_12_the_check_sees_a_seed_that_comes_later(kind: type[Codec], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these codecs chooses its seed by the image, and so draws a seed after reading it."""
     honest = make_codec(SHARP)

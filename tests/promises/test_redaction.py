@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from helpers.redaction import BOX, SIZE, inside, jpegs, opened, pair, sampled, saved, scene
-from helpers.taint import LeakError, Private
+from helpers.taint import LeakError, PrivateArray
 from PIL import Image
 
 import dipp
@@ -151,23 +151,23 @@ def tainted() -> Iterator[dict[str, int]]:
 
     def private_jpeg(content: bytes) -> Jpeg:
         found = read_jpeg(content)
-        return found.with_blocks(tuple(cast("Any", Private(component.blocks)) for component in found.components))
+        return found.with_blocks(tuple(cast("Any", PrivateArray(component.blocks)) for component in found.components))
 
     def private_png(content: bytes) -> Raster:
         found = read_png(content)
-        return Raster(cast("Any", Private(found.values)), found.orientation, found.profile)
+        return Raster(cast("Any", PrivateArray(found.values)), found.orientation, found.profile)
 
     def without(values: Any, mask: Any) -> Any:
-        assert isinstance(values, Private), "values of a private picture are private"
+        assert isinstance(values, PrivateArray), "values of a private picture are private"
         return drop(values.open("dropped"), mask)
 
-    Private.opened = {}
+    PrivateArray.opened = {}
     with (
         mock.patch.object(coefficients, "read", private_jpeg),
         mock.patch.object(png, "read", private_png),
         mock.patch.object(hidden, "without", without),
     ):
-        yield Private.opened
+        yield PrivateArray.opened
 
 
 @pytest.mark.parametrize("fill", FILLS)

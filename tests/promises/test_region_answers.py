@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.redaction import BOX, inside, pair, saved, scene
 from helpers.refusals import refused
-from helpers.taint import LeakError, Private
+from helpers.taint import LeakError, PrivateArray
 from PIL import Image
 
 import dipp
@@ -102,10 +102,10 @@ def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest
 
     def levels(self: Any) -> Any:
         opened.append(self)
-        return Private(real(self)) if len(opened) == 2 else real(self)  # the first is the painted picture
+        return PrivateArray(real(self)) if len(opened) == 2 else real(self)  # the first is the painted picture
 
     def bare(self: Blocks, count: int) -> Any:
-        assert isinstance(self.content, Private)
+        assert isinstance(self.content, PrivateArray)
         object.__setattr__(self, "content", self.content.open("nearest"))
         return nearest(self, count)
 
@@ -114,9 +114,9 @@ def test_private_pixels_are_looked_at_by_the_questions_alone(monkeypatch: pytest
         redacted(file_of(pair()[0], "PNG"))
     opened.clear()
     monkeypatch.setattr(Blocks, "nearest", bare)
-    Private.opened.clear()
+    PrivateArray.opened.clear()
     assert redacted(file_of(pair()[0], "PNG")).archive is not None
-    assert Private.opened == {"nearest": 1}
+    assert PrivateArray.opened == {"nearest": 1}
 
 
 def test_a_region_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ import torch
 from helpers.codecs import SEED, make_codec, pictures_of_two_sizes
 from helpers.latent import save
 from helpers.questions import PLANS, codec_of, question, questions_plan
-from helpers.taint import LeakError, Private, Table, tainted
+from helpers.taint import LeakError, PrivateArray, Table, tainted
 
 from dipp import models, scoring
 from dipp.codec.chain import Chain, StepLayout
@@ -145,8 +145,8 @@ def following_the_vae() -> Iterator[dict[str, int]]:
     real = LatentDenoiser.coded
 
     def coded(self: LatentDenoiser, pixels: Any) -> Any:
-        assert isinstance(pixels, Private), "the pixels of a private image are private"
-        return Private(real(self, pixels.open("VAE")))
+        assert isinstance(pixels, PrivateArray), "the pixels of a private image are private"
+        return PrivateArray(real(self, pixels.open("VAE")))
 
     with tainted() as opened, mock.patch.object(LatentDenoiser, "coded", coded):
         yield opened
@@ -270,13 +270,13 @@ TABLE = np.arange(256).view(Table)
 )
 def test_looking_at_a_private_array_raises(look: Callable[[Any], object]) -> None:
     with pytest.raises(LeakError):
-        look(Private(np.arange(5, dtype=np.uint8)))
+        look(PrivateArray(np.arange(5, dtype=np.uint8)))
 
 
 def test_computing_with_a_private_array_does_not_raise() -> None:
-    x = Private(np.arange(6, dtype=np.uint8))
+    x = PrivateArray(np.arange(6, dtype=np.uint8))
     for y in (x + 1, 2 - x, np.square(x), x[2:], np.stack([x, x]).reshape(3, 4), x.astype(np.int64), np.cumsum(x)):
-        assert isinstance(y, Private)
+        assert isinstance(y, PrivateArray)
     np.testing.assert_array_equal((x.astype(np.int64) * 2 - 1).open("test"), [-1, 1, 3, 5, 7, 9])
     assert np.stack([x, x]).shape == (2, 6)
     np.testing.assert_array_equal(TABLE[x].open("test"), np.arange(6))
@@ -286,10 +286,10 @@ def test_computing_with_a_private_array_does_not_raise() -> None:
 def test_a_public_array_is_never_written_to() -> None:
     """It is written neither through an alias nor through a private array that was made from it."""
     public = np.zeros(4, np.int64)
-    alias, x = public, Private(np.arange(4))
+    alias, x = public, PrivateArray(np.arange(4))
     with pytest.raises(LeakError):
         alias += x
-    made = Private(public)
+    made = PrivateArray(public)
     made += x
     np.testing.assert_array_equal(made.open("test"), np.arange(4))
     assert not public.any()
@@ -385,7 +385,7 @@ def realised_chunks(patch: pytest.MonkeyPatch) -> None:
         return seen[-1]
 
     def chunks(*_: Any, **__: Any) -> chunking.Chunks:
-        order = np.argsort(next(one for one in seen if isinstance(one, Private)).reshape(-1))
+        order = np.argsort(next(one for one in seen if isinstance(one, PrivateArray)).reshape(-1))
         return chunking.Chunks(np.asarray(order), np.array([0, 96, 192]))
 
     patch.setattr(np, "stack", keep)

@@ -131,7 +131,7 @@ def test_a_channel_conveys_a_vector() -> None:
 
 
 @dataclass(frozen=True)
-class Eager(Exponential):
+class EagerCode(Exponential):
     """The flat code at α = 3/2: half as much ε again, for a smaller bias."""
 
     alpha: Fraction = Fraction(3, 2)
@@ -139,7 +139,7 @@ class Eager(Exponential):
 
 
 @dataclass(frozen=True)
-class Dear(Eager):
+class DearCode(EagerCode):
     """A code that says it costs ten times as much as it moves the scores."""
 
     name = "dear"
@@ -152,29 +152,30 @@ class Dear(Eager):
 def test_a_code_is_priced_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """The certificate uses the price of the plan's own code, which its records name."""
     schedule = tiny_denoiser().schedule
-    for kind in (Eager, Dear):
+    for kind in (EagerCode, DearCode):
         monkeypatch.setitem(codes.CODES, kind.name, kind)
     eager, dear = (
-        Certificate.of(make_plan(Coding(SHARP.channel, kind()), schedule), of_pixels(64)) for kind in (Eager, Dear)
+        Certificate.of(make_plan(Coding(SHARP.channel, kind()), schedule), of_pixels(64))
+        for kind in (EagerCode, DearCode)
     )
     assert dear.epsilon == pytest.approx(10 * eager.epsilon)
     assert dear.rho == pytest.approx(100 * eager.rho)
     assert Certificate.from_json(dear.to_json()) == dear
 
 
-class Lopsided(masks.FullMask):
+class LopsidedMask(masks.FullMask):
     """A mask that no ledger can name: it has the period of another."""
 
 
 def test_a_mask_that_a_ledger_cannot_name_has_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(SHARP, tiny_denoiser().schedule)
-    monkeypatch.setattr(Sign, "mask", property(lambda _: Lopsided()))
+    monkeypatch.setattr(Sign, "mask", property(lambda _: LopsidedMask()))
     with refused("mask"):
         Certificate.of(plan, of_pixels(65))
 
 
 def test_a_registered_code_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(codes.CODES, Eager.name, Eager)
+    monkeypatch.setitem(codes.CODES, EagerCode.name, EagerCode)
     code: Code = codes.CODES["eager"]()
     denoiser, images = tiny_denoiser(), list(pictures(3))
     plain = Codec(denoiser, make_plan(SHARP, denoiser.schedule))
@@ -195,7 +196,7 @@ def test_a_registered_code_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     opened = dipp.open(tmp_path / "eager.dipp")
     assert opened.parameters.plan == codec.plan
     assert opened.certificate == found
-    monkeypatch.delitem(codes.CODES, Eager.name)
+    monkeypatch.delitem(codes.CODES, EagerCode.name)
     with refused(tmp_path / "eager.dipp", "(code 7)"):
         dipp.open(tmp_path / "eager.dipp")
 

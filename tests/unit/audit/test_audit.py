@@ -190,7 +190,7 @@ def test_known_bytes_are_used_once_and_the_real_ones_restored() -> None:
     assert not likelihood.KnownBytes(b"1").used_up
 
 
-class WrongSums(CpuBackend):
+class WrongSumsBackend(CpuBackend):
     """A broken backend whose sums are too small by a unit of weight."""
 
     def bin_sums(self, scores: selection.Scores, fraction_bits: int) -> selection.Sums:
@@ -199,7 +199,7 @@ class WrongSums(CpuBackend):
         return sums
 
 
-class WrongPlace(CpuBackend):
+class WrongPlaceBackend(CpuBackend):
     """A broken backend that locates the neighbouring index."""
 
     def locate(
@@ -208,7 +208,7 @@ class WrongPlace(CpuBackend):
         return super().locate(scores, fraction_bits, bins, offsets) ^ 1
 
 
-@pytest.mark.parametrize("wrong", [None, WrongSums, WrongPlace])
+@pytest.mark.parametrize("wrong", [None, WrongSumsBackend, WrongPlaceBackend])
 def test_the_audit_notices_a_backend_that_sums_or_locates_wrongly(
     wrong: type[CpuBackend] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,7 +136,7 @@ def test_claims_hold_for_tiny_and_odd_pictures(subject: AuditSubject, shape: tup
     assert max(results[1].observed) > 0.5
 
 
-class Hostile:
+class HostileDenoiser:
     """A public denoiser whose prediction is constant."""
 
     device, planes = torch.device("cpu"), ("state",)
@@ -156,7 +156,7 @@ class Hostile:
 @pytest.mark.parametrize("answer", [-1.0, 0.5, math.nan, math.inf])
 def test_no_prediction_of_a_denoiser_exceeds_the_claim(subject: AuditSubject, clip: float, answer: float) -> None:
     """Predictions may be no value of a pixel, or not a number; clips may be wider than the range of pixels."""
-    denoiser: Any = Hostile(answer)
+    denoiser: Any = HostileDenoiser(answer)
     results = exact.audit(small_plan(subject, clip), Geometry(12, 12, 3), 1, 1, denoiser)
     assert all(result.within for result in results), results
     assert max(result.ratio for result in results) > 0.5

@@ -21,7 +21,7 @@ from dipp.models.denoiser import Denoiser, Numbers
 from dipp.models.evidence import Evidence
 
 
-class Told(Denoiser):
+class EchoDenoiser(Denoiser):
     """A denoiser that returns the state that it is given, and records SNRs and sizes."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ def steps_of(level: int) -> tuple[SensingStep, ...]:
 @pytest.mark.parametrize("level", range(MAX_LEVEL + 1))
 def test_the_network_is_asked_for_means_at_their_snr(level: int) -> None:
     """A smooth state comes back nearly unchanged from averaging and interpolation, at any size."""
-    denoiser, steps, side = Told(), steps_of(level), 2**level
+    denoiser, steps, side = EchoDenoiser(), steps_of(level), 2**level
     rows, columns = torch.linspace(-0.5, 0.5, 97), torch.linspace(0, 0.4, 103)
     state = (rows[:, None] + columns).expand(1, 3, -1, -1)
     answer = Sensing(steps, denoiser).predict(1, state)
@@ -53,7 +53,7 @@ def test_the_network_is_asked_for_means_at_their_snr(level: int) -> None:
 
 @pytest.mark.parametrize("planes", [("state",), ("state", "answer")])
 def test_bands_of_rows_advance_as_the_whole(planes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    chain, random = Sensing(steps_of(0), Told()), np.random.default_rng(0)
+    chain, random = Sensing(steps_of(0), EchoDenoiser()), np.random.default_rng(0)
     monkeypatch.setattr(chain.denoiser, "planes", planes)
     groups = 3 if "answer" in planes else 1
     state, x_hat = (random.standard_normal((2, channels, 19, 7), np.float32) for channels in (3 * groups, 3))

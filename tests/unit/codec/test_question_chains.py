@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from helpers.codecs import SEED
-from helpers.questions import DIGEST, PLANS, Blurred, codec_of, noise, question, questions_plan
+from helpers.questions import DIGEST, PLANS, BlurringDenoiser, codec_of, noise, question, questions_plan
 from helpers.refusals import refused
-from helpers.sensing import Broken
+from helpers.sensing import BrokenDenoiser
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def test_coarse_pixels_are_means_of_pixels_of_one_unit(height: int, width: int, 
 @given(st.integers(1, 21), st.integers(1, 21), st.sampled_from(["cells by signs", "picture by signs", "cells"]))
 def test_an_index_means_its_candidate_at_every_coarse_pixel(height: int, width: int, name: str) -> None:
     """A block that equals a meaning gets its index, and `observed` returns the block from that index."""
-    plan, denoiser = PLANS[name], Blurred()
+    plan, denoiser = PLANS[name], BlurringDenoiser()
     geometry = Geometry(height, width, 3)
     chain = Chain(plan, denoiser, SEED, geometry)
     for number, step in enumerate(plan.steps):
@@ -193,7 +193,7 @@ def test_between_is_a_weighted_mean_of_what_is_known() -> None:
 @pytest.mark.parametrize("any_size", [True, False])
 def test_a_decoder_reaches_the_encoders_states(name: str, any_size: bool) -> None:
     """An archive of several sizes decodes to the encoder's states, and has the certificate of the plan."""
-    codec, ends = codec_of(PLANS[name], Blurred(any_size=any_size)), list[ChainEnd]()
+    codec, ends = codec_of(PLANS[name], BlurringDenoiser(any_size=any_size)), list[ChainEnd]()
     images = [noise(*shape, 3, seed=number) for number, shape in enumerate(SHAPES)]
     archive = codec.encode(images, seed=SEED, odometer=False, ends=ends.append)
     read = Archive.from_bytes(archive.to_bytes())
@@ -216,7 +216,7 @@ def test_every_decoding_of_a_coarse_state_is_of_the_pictures_size(name: str) -> 
 
 @EVERY
 def test_questions_run_on_one_channel(name: str) -> None:
-    codec = codec_of(PLANS[name], Blurred(channels=1))
+    codec = codec_of(PLANS[name], BlurringDenoiser(channels=1))
     archive = codec.encode([noise(9, 17, 1)], seed=SEED, odometer=False)
     (decoded,) = codec.decode(Archive.from_bytes(archive.to_bytes()))
     assert decoded.shape == (9, 17, 1)
@@ -256,7 +256,7 @@ def test_the_certificate_by_hand(name: str) -> None:
 def test_the_words_must_be_those_of_the_file() -> None:
     codec = codec_of(PLANS["cells"])
     archive = codec.encode([noise(8, 8, 3)], seed=SEED, odometer=False)
-    other, none = Blurred(), Blurred()
+    other, none = BlurringDenoiser(), BlurringDenoiser()
     other.books = dataclasses.replace(codec.denoiser.books, digest="ab" * 32)  # type: ignore[type-var]
     none.books = None
     for denoiser in (other, none):
@@ -268,7 +268,7 @@ def test_the_words_must_be_those_of_the_file() -> None:
 
 def test_questions_by_signs_need_no_words() -> None:
     plan = questions_plan(Cells(8), question(rounds=4, scale=0.25), question(2, bits=6, scale=0.125))
-    denoiser, picture = Blurred(), noise(8, 8, 3)
+    denoiser, picture = BlurringDenoiser(), noise(8, 8, 3)
     archive = codec_of(plan, denoiser).encode([picture], seed=SEED, odometer=False)
     expected = codec_of(plan, denoiser).decode(archive)[0]
     denoiser.books = None
@@ -280,8 +280,8 @@ def test_questions_by_signs_need_no_words() -> None:
 @EVERY
 def test_no_prediction_stops_the_encoder(name: str, value: float) -> None:
     """Predictions that are not finite at some pixels end no encoding, and the decoder follows."""
-    broken = Broken(value, 0.5, -value)
-    broken.books = Blurred().books
+    broken = BrokenDenoiser(value, 0.5, -value)
+    broken.books = BlurringDenoiser().books
     for any_size in (True, False):
         broken.any_size = any_size
         codec, ends = codec_of(PLANS[name], broken), list[ChainEnd]()
@@ -305,7 +305,7 @@ def test_a_huge_scale_ends_no_encoding() -> None:
 @pytest.mark.parametrize("name", ["cells", "cells by signs"])
 def test_a_cell_moves_no_other_cells_sets(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a fixed transcript, the content of one cell changes no other cell's set T, also in a batch."""
-    plan, denoiser, geometry = PLANS[name], Blurred(), Geometry(37, 29, 3)
+    plan, denoiser, geometry = PLANS[name], BlurringDenoiser(), Geometry(37, 29, 3)
     denoiser.device = torch.device(device)
     pictures = [noise(37, 29, 3), noise(37, 29, 3, seed=1)]
     transcript = codec_of(plan).encode(pictures, seed=SEED, odometer=False).batch(0, 2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.golden_codec import REGIONS as REGIONS_FILE
 from helpers.paths import GOLDEN
-from helpers.questions import Blurred, noise, question, questions_plan
+from helpers.questions import BlurringDenoiser, noise, question, questions_plan
 from helpers.refusals import refused
 
 from dipp.codec import asking, questions, surroundings
@@ -41,13 +41,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def asked(picture: Any = PICTURE) -> Archive:
-    return asking.ask(Blurred(), PLAN, BASE, picture, seed=SEED)
+    return asking.ask(BlurringDenoiser(), PLAN, BASE, picture, seed=SEED)
 
 
 def contents_of(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[StepLayout, Any]]:
     """Return the sets T, or the contents, of each step for one picture, under the transcript of another."""
     found: list[tuple[StepLayout, Any]] = []
-    chain = Chain(PLAN, Blurred(), SEED, GEOMETRY, base=BASE)
+    chain = Chain(PLAN, BlurringDenoiser(), SEED, GEOMETRY, base=BASE)
     reader = IndexReader(transcript, PLAN.chunk_counts(GEOMETRY))
     selector = Selector(PLAN, SEED, picture.reshape(1, -1), "cpu")
 
@@ -123,7 +123,7 @@ def test_a_file_of_regions_decodes_to_the_encoders_picture() -> None:
     assert again.to_bytes() == archive.to_bytes()
     assert again.certificate == archive.certificate
     assert again.certificate.unit == REGIONS
-    picture = asking.decoded(Blurred(), again, BASE)
+    picture = asking.decoded(BlurringDenoiser(), again, BASE)
     np.testing.assert_array_equal(picture[OF[-1]], BASE[OF[-1]])
     assert all((picture[OF[unit]] != BASE[OF[unit]]).any() for unit in range(3))
     own = surroundings.of(again.parameters, GEOMETRY)
@@ -131,7 +131,7 @@ def test_a_file_of_regions_decodes_to_the_encoders_picture() -> None:
     np.testing.assert_array_equal(own, BASE)
     short = asking.alone(again)
     assert short.size < again.size
-    np.testing.assert_array_equal(asking.decoded(Blurred(), short, BASE), picture)
+    np.testing.assert_array_equal(asking.decoded(BlurringDenoiser(), short, BASE), picture)
     with refused("surroundings", remedy="check"):
         surroundings.of(short.parameters, GEOMETRY)
 
@@ -187,8 +187,8 @@ def test_blocks_of_two_regions_write_no_file(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda: asking.ask(Blurred(), PLAN, BASE[:20], PICTURE[:20]), ("regions", "26×20")),
-        (lambda: asking.decoded(Blurred(), asked(), noise(25, 26, 3)), ("regions", "size")),
+        (lambda: asking.ask(BlurringDenoiser(), PLAN, BASE[:20], PICTURE[:20]), ("regions", "26×20")),
+        (lambda: asking.decoded(BlurringDenoiser(), asked(), noise(25, 26, 3)), ("regions", "size")),
         (lambda: questions_plan(REGIONS, question(rounds=4)), ("rounds", "regions")),
         (lambda: plan_of_regions(REGIONS, 0.0), ("epsilon", "0.0")),
         (lambda: asked().decode(noisy=True), ("model", "made")),

@@ -34,7 +34,7 @@ every = pytest.mark.parametrize("code", EVERY, ids=str)
 exponential = pytest.mark.parametrize("code", EVERY[:-2], ids=str)
 
 
-class Drawn:
+class RuleRecorder:
     """Candidates whose index shows which rule chose it."""
 
     def select(self) -> Indices:
@@ -73,10 +73,10 @@ def test_certified_codes_draw_privately(code: SensitivityCode) -> None:
     """The index of the best score is a function of the image, so a code that returns it has no certificate."""
     if isinstance(code, Pairs):
         with mock.patch.object(randomness, "private_bytes", side_effect=bytes) as asked:
-            assert code.draw(Drawn()).tolist() == [1]
+            assert code.draw(RuleRecorder()).tolist() == [1]
         assert asked.call_args_list == [mock.call(8)]
     else:
-        assert code.draw(Drawn()).tolist() == [1 if code.certified else 2]
+        assert code.draw(RuleRecorder()).tolist() == [1 if code.certified else 2]
     assert code.certified == (not isinstance(code, Functional))
 
 

@@ -430,7 +430,7 @@ def test_real_draws_have_the_law_of_their_thresholds() -> None:
     assert math.erfc(abs(together) / math.sqrt(2 * 199_999)) > FALSE_ALARM
 
 
-class Unsearched:
+class UnusedCandidates:
     """Public candidates whose draws raise if they are used."""
 
     offsets = np.arange(5)
@@ -448,7 +448,7 @@ class Unsearched:
 def test_the_drawn_bits_are_the_noise() -> None:
     """The bit 1 stands for + and 0 for −, and no candidate is used."""
     bits = np.array([0, 1, 1, 0], np.int64)
-    assert Pairs().observe(bits, Unsearched()).tolist() == [
+    assert Pairs().observe(bits, UnusedCandidates()).tolist() == [
         -math.sqrt(12),
         math.sqrt(12),
         math.sqrt(12),

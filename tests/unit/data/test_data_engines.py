@@ -131,7 +131,7 @@ def test_an_answer_counts_if_another_process_dies_at_the_same_time(monkeypatch: 
 def test_a_mismatch_is_not_repeated_if_a_process_dies_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken pool is started again, but not if one of its shards was computed wrongly."""
 
-    class Wrong(FakePool):
+    class WrongPool(FakePool):
         def submit(self, *arguments: Any) -> Future[Any]:
             future: Future[Any] = super().submit(*arguments)
             if self.calls == 3:
@@ -140,7 +140,7 @@ def test_a_mismatch_is_not_repeated_if_a_process_dies_at_the_same_time(monkeypat
             return future
 
     worker: Any = SimpleNamespace(job=None)
-    monkeypatch.setattr(engines, "ProcessPoolExecutor", Wrong)
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", WrongPool)
     for _ in range(20):  # futures are handled in the order of their addresses, which varies
         with pytest.raises(MiscomputedError):
             list(LocalEngine(2).run(worker, range(4), lambda _: None))

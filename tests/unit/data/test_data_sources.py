@@ -559,14 +559,16 @@ def test_columns_that_are_unknown_or_ambiguous_are_refused(columns: Columns, wor
     assert open_source(path, Columns(image="two", label="who"), tmp_path).labels == Labels(text=True)
 
 
-class Evil:
+class EvilPickle:
     def __reduce__(self) -> tuple[Any, ...]:
         return print, ("this must not run",)
 
 
 def test_a_pickle_cannot_run_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, _ = make_cifar(tmp_path)
-    (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(pickle.dumps({b"data": Evil(), b"labels": [1]}))
+    (tmp_path / "cifar-10-batches-py" / "data_batch_3").write_bytes(
+        pickle.dumps({b"data": EvilPickle(), b"labels": [1]})
+    )
     with refused("src", "data_batch_3"):
         open_source(str(path), Columns(), tmp_path)
     assert "must not run" not in capsys.readouterr().out

@@ -499,13 +499,13 @@ def test_images_that_do_not_fit_their_plan_are_refused(change: dict[str, Any], c
         Archive.build(public, **{**good, **change})
 
 
-class Unnumbered(Laplace):
+class UnknownChannel(Laplace):
     """A channel that the format does not know."""
 
     name = "unnumbered"
 
 
-class Unplaced(Flat):
+class UnknownCode(Flat):
     """A code that the format does not know."""
 
     name = "unplaced"
@@ -517,8 +517,8 @@ class Unplaced(Flat):
         (PAPER, 0, ("exponent_units", "255")),
         (FLAT, 1, ("exponent_units",)),
         (Coding(Laplace(), Flat(Fraction(32769, 1 << 15))), 0, ("alpha", "32767")),
-        (Coding(Unnumbered(), Flat()), 0, ("channel", "unnumbered")),
-        (Coding(Laplace(), Unplaced()), 0, ("code", "unplaced")),
+        (Coding(UnknownChannel(), Flat()), 0, ("channel", "unnumbered")),
+        (Coding(Laplace(), UnknownCode()), 0, ("code", "unplaced")),
     ],
 )
 def test_plans_that_the_format_cannot_hold_are_refused(coding: Coding, units: int, complaint: tuple[str, ...]) -> None:

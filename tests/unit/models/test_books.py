@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.questions import PLANS, Blurred, books, codec_of, noise
+from helpers.questions import PLANS, BlurringDenoiser, books, codec_of, noise
 from helpers.refusals import refused
 from safetensors.numpy import save
 
@@ -70,7 +70,7 @@ def test_damaged_files_are_refused_in_a_line(content: bytes, tmp_path: Path) -> 
 
 
 def test_words_for_other_channels_are_refused() -> None:
-    denoiser = Blurred(channels=3)
+    denoiser = BlurringDenoiser(channels=3)
     denoiser.books = books(channels=1)
     with refused("words", "channels"):
         codec_of(PLANS["cells"], denoiser).encode([noise(8, 8, 3)], odometer=False)

@@ -14,7 +14,7 @@ from dipp.models.windows import blend
 from experiments.comparisons.unclipped import SHARP
 
 
-class Heard:
+class RecordingWatch:
     """A watch that records every report."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Heard:
 
 @pytest.mark.parametrize(("height", "width", "tiles"), [(20, 24, 1), (64, 40, 4), (33, 100, 7)])
 def test_tiles_add_up_to_the_picture(height: int, width: int, tiles: int) -> None:
-    heard = Heard()
+    heard = RecordingWatch()
     with watch.watching(heard):
         pixels = torch.zeros(2, 3, height, width)
         tiled(lambda rows, columns: pixels[..., rows, columns], (height, width), stride=4, margin=8, side=16)
@@ -45,7 +45,7 @@ def test_tiles_add_up_to_the_picture(height: int, width: int, tiles: int) -> Non
 
 
 def test_windows_add_up_to_nearly_the_picture() -> None:
-    heard = Heard()
+    heard = RecordingWatch()
     with watch.watching(heard):
         blend(lambda x: x, torch.zeros(2, 3, 40, 56), (8, 8))
     told = sum(pixels for (pixels,) in heard.of("predicted"))
@@ -53,14 +53,14 @@ def test_windows_add_up_to_nearly_the_picture() -> None:
 
 
 def test_encoding_and_decoding_report_every_step() -> None:
-    codec, heard = make_codec(SHARP), Heard()
+    codec, heard = make_codec(SHARP), RecordingWatch()
     pixels = np.zeros((2, *codec.denoiser.sample_size, 3), np.uint8)
     steps, all_pixels = len(codec.plan.steps), int(np.prod(pixels.shape[:3]))
     with watch.watching(heard):
         made = codec.encode(list(pixels))
     assert heard.of("begin") == [(2, all_pixels, steps)]
     assert [number for (number,) in heard.of("step")] == [*range(steps)]
-    heard = Heard()
+    heard = RecordingWatch()
     with watch.watching(heard):
         codec.decode(made)
     assert heard.of("begin") == [(2, all_pixels, steps + 1)], "and the call that makes the picture"
@@ -93,12 +93,12 @@ def test_an_exception_of_a_watch_ends_the_work() -> None:
     class EnoughError(Exception):
         pass
 
-    class Stop(Heard):
+    class StoppingWatch(RecordingWatch):
         def step(self, number: int) -> None:
             raise EnoughError(number)
 
     codec = make_codec(SHARP)
-    with watch.watching(Stop()), pytest.raises(EnoughError):
+    with watch.watching(StoppingWatch()), pytest.raises(EnoughError):
         codec.encode([np.zeros((*codec.denoiser.sample_size, 3), np.uint8)])
 
 

@@ -298,11 +298,11 @@ def test_dipp_card_writes_papers_for_files_and_datasets(
         assert len(err.strip().splitlines()) == 1
 
 
-class Earlier(datetime):
+class EarlierClock(datetime):
     """A clock that stands at an earlier day."""
 
     @classmethod
-    def now(cls, tz: tzinfo | None = None) -> Earlier:
+    def now(cls, tz: tzinfo | None = None) -> EarlierClock:
         return cls(2001, 2, 3, tzinfo=tz)
 
 
@@ -310,7 +310,7 @@ def test_only_papers_that_nobody_has_changed_are_replaced(made: Path, monkeypatc
     """The day on which they were written does not matter. If one may not be replaced, none is written."""
     place = made.with_name("a.dipp.papers")
     with monkeypatch.context() as patched:
-        patched.setattr(guarantee, "datetime", Earlier)
+        patched.setattr(guarantee, "datetime", EarlierClock)
         writing.write(made, Words())
         assert "2001-02-03" in (place / "README.md").read_text()
         writing.write(made, Words())

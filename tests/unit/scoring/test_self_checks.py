@@ -60,7 +60,7 @@ def task_of(channel: Channel, sizes: list[int], candidates: int, ordered: bool, 
     )
 
 
-class Broken(CpuBackend):
+class BrokenBackend(CpuBackend):
     """A CPU backend with one wrong kernel, which errs in tasks of at least a number of candidates."""
 
     def __init__(self, kernel: str, least: int = 1) -> None:
@@ -119,7 +119,7 @@ def test_a_wrong_kernel_stops_the_selection_before_any_draw(
     drawn: list[int] = []
     monkeypatch.setattr(randomness, "private_bytes", drawn.append)
     with refused("cpu", kind=MiscomputedError):
-        Candidates(task_of(channel, [20], 64, ordered=False), lambda: Broken(kernel)).select()
+        Candidates(task_of(channel, [20], 64, ordered=False), lambda: BrokenBackend(kernel)).select()
     assert drawn == []
 
 
@@ -179,7 +179,7 @@ def test_correct_selections_pass(channel: Channel, sizes: list[int], candidates:
 def test_errors_in_large_tasks_alone_are_found_by_rescoring(channel: Channel, kernel: str, word: str) -> None:
     task = task_of(channel, [20, 30], 4000, ordered=True)
     with refused("cpu", word, kind=MiscomputedError):
-        scoring.select(task, Broken(kernel, least=1000))
+        scoring.select(task, BrokenBackend(kernel, least=1000))
     assert len(scoring.select(task, CpuBackend())) == 2
 
 
@@ -188,7 +188,7 @@ def test_the_usual_share_catches_a_kernel_that_is_always_wrong() -> None:
     task = task_of(Sign(period=1), [4] * 200, 1000, ordered=False)
     assert 0 < len(rescoring.chosen(task, CpuBackend())) <= rescoring.MOST
     with pytest.raises(MiscomputedError):
-        scoring.select(task, Broken("scores", least=1000))
+        scoring.select(task, BrokenBackend("scores", least=1000))
 
 
 def test_public_streams_choose_the_checked_selections() -> None:
@@ -210,7 +210,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, encode: Callable[[], object]) -> in
         counted[0] += 1
         return real(sums)
 
-    on = Broken("locate")
+    on = BrokenBackend("locate")
     monkeypatch.setattr(scoring, "backend", lambda _: on)
     monkeypatch.setattr(known, "ANSWERS", {})
     monkeypatch.setattr(selection, "draw_bins", count)
@@ -225,7 +225,7 @@ def test_a_mismatch_ends_an_encoding_without_another_try(monkeypatch: pytest.Mon
     assert stopped(monkeypatch, lambda: codec.encode(pictures(1), seed=SEED)) == 1
 
 
-class Failing(Broken):
+class FailingBackend(BrokenBackend):
     """A backend that locates a wrong index after a number of right calls."""
 
     def __init__(self, right: int) -> None:
@@ -249,7 +249,7 @@ def test_a_mismatch_ends_a_run_for_good(
     """
     source, model = save_table(tmp_path / "s.parquet", 4), save_model(tmp_path / "model")
     codec, out = tiny_codec(model), tmp_path / name
-    on, single = Failing(shards * len(codec.plan.steps)), out.suffix == ".dipp"
+    on, single = FailingBackend(shards * len(codec.plan.steps)), out.suffix == ".dipp"
     store = Store(tmp_path / ".out.dipp.work" if single else out)
 
     def run(**more: Any) -> None:

@@ -39,14 +39,14 @@ def residuals() -> Residuals:
         return sensing.sensing_residuals(WienerDenoiser(SIDE), [waves(512, SIDE, seed=1)], lambda _: None)
 
 
-class Realised(NamedTuple):
+class ChainFigures(NamedTuple):
     """What a coded chain showed."""
 
     gains: list[float]
     mse: float
 
 
-def coded(point: Point, count: int) -> Realised:
+def coded(point: Point, count: int) -> ChainFigures:
     """Code other pictures along a plan."""
     denoiser, pixels, gains = WienerDenoiser(SIDE), waves(count, SIDE, seed=2).reshape(count, -1), list[float]()
     x = to_signal(pixels)
@@ -67,7 +67,7 @@ def coded(point: Point, count: int) -> Realised:
         gains.append(len(order) / r.shape[1] * (told / float(np.square(r).mean())) ** 2)
         state = chain.trajectory.advance(number, state, x_hat, noise)
     last = chain.trajectory.expected(len(point.plan.steps), state).permute(0, 2, 3, 1).reshape(count, -1)
-    return Realised(gains, float(np.square(last.numpy() - x).mean()))
+    return ChainFigures(gains, float(np.square(last.numpy() - x).mean()))
 
 
 def chosen(select: Selector, layout: StepLayout, rows: torch.Tensor) -> Indices:
