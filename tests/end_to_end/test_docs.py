@@ -363,6 +363,34 @@ def test_bounds_and_measured_figures_stand_beside_each_other() -> None:
         assert print_ == percent(100 * small)
 
 
+@pytest.mark.parametrize(
+    ("heading", "records", "digits"),
+    [("DP-Pix, denoised | PrivUnitG | words", ("units", "units-8"), 5), ("chained | words", ("units-cifar",), 3)],
+)
+def test_tables_of_units_are_those_of_their_records(heading: str, records: tuple[str, ...], digits: int) -> None:
+    page = DOCS / "figures-units.md"
+    names = next(line for line in page.read_text().splitlines() if heading in line).strip("|").split("|")[2:-1]
+    found = {}
+    for record in records:
+        for row in json.loads((ROOT / f"benchmarks/results/{record}.json").read_text())["rows"]:
+            values = [row["PSNR"][name.strip()] for name in names]
+            quality = ["–" if value is None else f"{value:.1f}" for value in values]
+            found[row["unit"], f"{row['epsilon']:g}"] = [*quality, f"{row['bits per pixel']['dipp']:.{digits}f}"]
+    assert {(unit, epsilon): rest for unit, epsilon, *rest in cells(page, heading)} == found
+
+
+def test_the_table_of_speed_on_a_gpu_is_that_of_its_records() -> None:
+    found = []
+    for preset in ("sharp", "swift"):
+        record = json.loads((ROOT / f"benchmarks/results/codec-shipping-{preset}.json").read_text())
+        for row in sorted(record["rows"], key=lambda row: row["epsilon"]):
+            least, most = min(row["index_bits"]), max(row["index_bits"])
+            rates = (f"{row[key]:,.0f}" for key in ("images_per_second", "decode_denoised_per_second"))
+            bits = f"{least} to {most}" if least < most else f"{least}"
+            found.append([f"`{preset}`, {row['steps']}", f"{row['epsilon']:g}", *rates, bits])
+    assert cells(DOCS / "figures-speed.md", "encoded a second") == found
+
+
 def test_documents_state_what_the_reader_of_plates_read() -> None:
     heights = sorted({row["height"] for row in READERS["plates"]})
     epsilons = sorted({row["epsilon"] for row in READERS["plates"]})

@@ -31,7 +31,7 @@ class DeviceTensor(torch.Tensor):
             raise TypeError(f"{func.__name__} mixes a tensor on a device with a NumPy array")
         if func is torch.Tensor.cpu:
             return args[0].as_subclass(torch.Tensor)
-        return super().__torch_function__(func, types, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
 
 
 class DeviceBackend(CpuBackend):
@@ -61,5 +61,5 @@ def moved(denoiser: Denoiser) -> Denoiser:
 
     changed: dict[str, Any] = {"x0": checked, "placed": placed, "device": SimpleNamespace(type="cuda")}
     for name, value in changed.items():
-        setattr(denoiser, name, value)
+        object.__setattr__(denoiser, name, value)
     return denoiser
