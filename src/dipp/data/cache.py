@@ -3,7 +3,7 @@
 By default they stay in memory, up to a limit (`Memory`). If the user names a folder, they are on disk (`Cache`), for
 any number of pictures and for other processes.
 
-A cache on disk is a folder with an SQLite file for each release, model and choice of picture (`Key`). Its content is
+A cache on disk is a folder with an SQLite file for each release, model and way of decoding (`Key`). Its content is
 public, as the release is, but every picture that is read from it is checked:
 
 - The name of the file is a digest of all that a decoded picture depends on: the bytes of the release, the identity of
@@ -62,7 +62,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Key:
-    """Everything that a decoded picture depends on, except its number."""
+    """The key of a cache on disk: everything that its decoded pictures depend on, except their numbers."""
 
     release: tuple[str, ...]
     """SHA-256 of the archive, or of each shard."""
@@ -122,7 +122,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Cache:
-    """The cache on disk of one release, one model and one choice of picture."""
+    """A cache on disk: the pictures of one release, decoded by one model in one way (expected, sampled or noisy)."""
 
     folder: Path
     """Folder of the SQLite file."""
@@ -149,7 +149,7 @@ class Cache:
         return pictures
 
     def numbers(self) -> set[int]:
-        """Return the numbers of all rows, including damaged ones.
+        """Return the numbers of all cached pictures, including those whose rows are damaged.
 
         Raises:
             DippError: The file cannot be used, or others could write to it.
@@ -183,12 +183,12 @@ class Cache:
         return self.folder / f"{self.name}.sqlite"
 
     def _digest(self, number: int, shape: tuple[int, ...], pixels: bytes) -> bytes:
-        """Return the digest of a row: of the key, the number, the shape and the pixels."""
+        """Return the digest that a row stores, over the key and the picture's number, shape and pixels."""
         front = json.dumps([self.name, number, shape]).encode()
         return hashlib.blake2b(front + pixels, digest_size=DIGEST_BYTES).digest()
 
     def _do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Work with the file; if it is damaged, replace it by an empty one and work with that."""
+        """Return the result of `work` on the file. If the file is damaged, replace it by an empty one and try again."""
         try:
             try:
                 return self._once(work)
@@ -205,7 +205,7 @@ class Cache:
             ) from None
 
     def _once(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Open the file, work with it and close it: connections do not survive a fork."""
+        """Return the result of `work` on the file, which is opened and closed: connections do not survive a fork."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -220,7 +220,7 @@ class Cache:
 
 
 def _rows(file: sqlite3.Connection, numbers: list[int]) -> list[tuple[int, Any, Any]]:
-    """Return number, digest and pixels of the rows that exist; a damaged file may give values of any type."""
+    """Return number, digest and pixels of each cached picture; a damaged file may give values of any type."""
     placeholders = ",".join("?" * len(numbers))
     query = f"SELECT number, digest, pixels FROM pictures WHERE number IN ({placeholders})"  # noqa: S608 - placeholders alone
     return file.execute(query, numbers).fetchall()

@@ -86,7 +86,7 @@ class Watcher:
         """Called when more images have been made.
 
         Args:
-            images: About how many images were made since the last call; parts of images count.
+            images: Approximate number of images made since the last call, which may be a fraction.
         """
 
     def released(self, contents: Contents) -> None:

@@ -19,7 +19,7 @@ SIDE = 32
 
 @dataclass(frozen=True)
 class CifarVersion:
-    """CIFAR-10 or CIFAR-100, as its archive unpacks."""
+    """The names of files and keys in the Python version of CIFAR-10 or of CIFAR-100."""
 
     title: str
     folder: str
@@ -29,7 +29,7 @@ class CifarVersion:
     batches: Mapping[str, tuple[str, ...]]
     """Names of the files of each split."""
     labels: str
-    """Key of the labels in a batch."""
+    """Key of the labels in a batch file."""
     names: str
     """Key of the class names in `meta`."""
     signs: tuple[str, ...]
@@ -113,7 +113,7 @@ def class_names(path: Path, kind: CifarVersion = TEN) -> tuple[str, ...]:
 
 
 def _item(batch: Any, key: str) -> Any:
-    """Return the value of a key, which Python 2 wrote as bytes."""
+    """Return the value of a key in a batch file, whose keys Python 2 wrote as bytes."""
     for spelled in (key.encode(), key):
         if isinstance(batch, dict) and spelled in batch:
             return batch[spelled]

@@ -1,4 +1,4 @@
-"""A source in a folder of CIFAR-10 or CIFAR-100, as their archives unpack."""
+"""A source in an unpacked folder of CIFAR-10 or CIFAR-100."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Cifar(Source):
             yield from _cifar_batch(self.folder / name, state, self.title)[1]
 
     def name(self, position: int) -> str:
-        """Return the batch and the row of a picture."""
+        """Return the name of a picture: its batch file and its row there."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{self.batches[number]} row {row}"
 
@@ -101,6 +101,6 @@ def cifar_folder(location: str, columns: Columns, _: Path) -> Cifar | None:
 
 @functools.lru_cache(maxsize=1)
 def _cifar_batch(path: Path, state: State | None, title: str) -> tuple[NDArray[np.uint8], Sequence[int]]:  # noqa: ARG001
-    """Return the pictures and labels of a batch file in a state; the last result stays in memory."""
+    """Return the pictures and labels of a batch file; the last result is cached while the file's state is the same."""
     (kind,) = (kind for kind in cifar.KINDS if kind.title == title)
     return cifar.read(path, kind)

@@ -70,14 +70,14 @@ def labels_of(schema: Any, label: str, option: str = "label-column") -> Labels:
 
 
 def class_names(schema: Any, column: str) -> tuple[str, ...]:
-    """Return the names of the classes of a column, or of a part of its objects.
+    """Return the class names of a column of labels, or of a column of annotations that contain labels.
 
     Args:
         schema: Arrow schema of the table, in whose metadata Hugging Face's `datasets` keep the names.
         column: Name of the column.
 
     Returns:
-        The names; empty without any.
+        The names; empty if the metadata has none.
     """
     try:
         return next(_class_names(json.loads(schema.metadata[b"huggingface"])["info"]["features"][column]), ())

@@ -52,14 +52,14 @@ class EncodeTask(Task):
 
 
 class _ProgressWatch(watch.ShareWatch):
-    """A watch that reports encoded images, in parts, to a callback."""
+    """A watch over an encoding that reports fractions of encoded images to a callback."""
 
     def __init__(self, report: Callable[[float], None]) -> None:
         super().__init__()
         self._report, self._reported = report, 0.0
 
     def step(self, number: int) -> None:
-        """Report what was done before a step."""
+        """Report the images done before a step begins."""
         super().step(number)
         self._update()
 
@@ -172,7 +172,7 @@ class Encoder(Worker["CodecPicture"]):
         return images, skipped, recorder.ledger(codec.plan, len(images))
 
     def decoded(self, _: int, content: Content) -> tuple[CodecPicture | None, str]:
-        """Return a picture that the codec accepts, or None and the problem with it."""
+        """Return the picture and empty text if the codec accepts it; otherwise None and the problem."""
         from dipp.codec import pictures
 
         channels, window = self.codec.denoiser.colours, self.task.parameters.window
@@ -189,7 +189,7 @@ class Encoder(Worker["CodecPicture"]):
 
     @functools.cached_property
     def _refusal(self) -> Callable[[Geometry], str]:
-        """A function that says why the codec refuses a geometry; empty text if it accepts it. It caches its answers."""
+        """A function that returns why the codec refuses a geometry, or empty text. It caches its results."""
         from dipp.codec.charging import require_within
 
         def refusal(geometry: Geometry) -> str:
@@ -233,8 +233,8 @@ class EncodingPurpose(Purpose):
         return {"archive": base64.b64encode(parameters_to_bytes(parameters)).decode()}
 
     def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:  # noqa: ARG002
-        """Compare seed, beacon, plan and window. A resumed run keeps its seed, unless the caller chose one."""
-        parameters = _release(begun)
+        """Return whether seed, beacon, plan and window are unchanged. A seed counts only if the caller chose it."""
+        parameters = _public_parameters(begun)
         part = parameters.seed if parameters.beacon is None else parameters.beacon.own
         again = self.codec.parameters(
             part, given=parameters.seed_given, beacon=parameters.beacon, window=parameters.window
@@ -248,7 +248,7 @@ class EncodingPurpose(Purpose):
 
     def task(self, begun: dict[str, Any]) -> EncodeTask:
         """Return what workers do, with the public parameters in the record of the run."""
-        return EncodeTask(_release(begun), self.codec.budget, self.model)
+        return EncodeTask(_public_parameters(begun), self.codec.budget, self.model)
 
     def worker(self, job: Job) -> Encoder:
         """Return a worker with the codec of this process."""
@@ -276,6 +276,6 @@ class EncodingPurpose(Purpose):
         return manifest.manifest(job.store, job.source.labels if job.labelled else None, contents, subjects)
 
 
-def _release(begun: dict[str, Any]) -> PublicParameters:
+def _public_parameters(begun: dict[str, Any]) -> PublicParameters:
     """Return the public parameters in the record of a run."""
     return parameters_from_bytes(base64.b64decode(begun["archive"]))

@@ -56,7 +56,7 @@ def cores() -> int:
 
 
 def engine(name: str, workers: int | None = None, address: str | None = None, device: str = "auto") -> Engine:
-    """Return the engine of a name.
+    """Return the engine with a name.
 
     Args:
         name: "local" or "ray".
@@ -171,7 +171,7 @@ def _start(job: Job, threads: int, shared: Any) -> None:
 
 
 def _release(shard: int) -> Contents:
-    """Release a shard by the worker of this process."""
+    """Release a shard with the worker of this process, and return what the shard holds."""
     return _worker.release(shard)
 
 

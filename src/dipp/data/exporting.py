@@ -52,7 +52,7 @@ def export(data: Pictures, target: Path) -> None:
 
 
 def places(data: Pictures, folder: Path) -> Iterator[Path]:
-    """Yield the path of each picture in a folder, in the order of the release.
+    """Yield the path that each picture gets in an exported folder, in the order of the release.
 
     Args:
         data: The release.

@@ -97,7 +97,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def remains(folder: Path) -> list[str]:
-    """Return the names of what a killed run has left in a finished release; it contains names of source files.
+    """Return the names of folders that a killed run left in a finished release; they hold names of source files.
 
     Args:
         folder: The release.
@@ -106,13 +106,13 @@ def remains(folder: Path) -> list[str]:
 
 
 def shard_entries(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the facts of each shard in a manifest.
+    """Yield the file name of each shard in a manifest, and everything that the manifest states of it.
 
     Args:
         manifest: The manifest.
 
     Raises:
-        DippError: A name is not that of a shard, but a path for example.
+        DippError: A name is not the name of a shard, but a path for example.
     """
     shards: Iterable[dict[str, Any]] = manifest["shards"]
     for entry in shards:

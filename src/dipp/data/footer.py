@@ -54,13 +54,13 @@ def require_uncompressed(path: Path) -> None:
 
 
 class _Footer:
-    """A footer that is walked through from front to back."""
+    """A Parquet footer, read once from front to back."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
 
     def require(self, way: tuple[int, ...]) -> None:
-        """Walk a structure, whose fields on the way must all lead to `UNCOMPRESSED`."""
+        """Read a structure; raise unless each value at `way`, a path of field numbers, is `UNCOMPRESSED`."""
         reached = False
         for number, kind in self._fields():
             if number != way[0]:
@@ -96,7 +96,7 @@ class _Footer:
             yield number, front & 0x0F
 
     def _skip(self, kind: int, depth: int = 0) -> None:
-        """Skip a value."""
+        """Skip a value of the type `kind`."""
         if depth == MAX_DEPTH:
             raise _strange()
         if kind in (I16, I32, I64):

@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
 
 IdentifiedEntry = tuple[Entry, Identity | None]
-"""A row of the listing, and the identity of its picture; None in its place if the picture has a problem."""
+"""A row of the listing, and the identity of its picture (`repeats`), or None if the picture has a problem."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _links_to_listed(path: str, root: Path) -> bool:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     """Return whether an entry leads to a folder.
 
-    A broken link does not, nor does a link to a folder that contains the link.
+    Broken links, and links to a folder that contains the link, count as files.
     """
     try:
         if not entry.is_dir() or not entry.is_symlink():
@@ -230,7 +230,7 @@ def _walk(folder: Path, deep: bool) -> Iterator[str]:
 
 
 def picture_folder(path: str, columns: Columns, scratch: Path) -> Files | None:
-    """Open a folder of pictures. Every folder passes for one, so this format is tried after the others.
+    """Open a folder of pictures. Every folder is accepted, so this format is tried after the others.
 
     Args:
         path: Path of the folder.
@@ -245,19 +245,19 @@ def picture_folder(path: str, columns: Columns, scratch: Path) -> Files | None:
 
 
 def listing_of(listed: Iterable[IdentifiedEntry], scratch: Path, labels: Labels | None, what: str) -> Files:
-    """Write the rows of a listing into a folder, and return the source.
+    """Write a listing of pictures into a file, and return the source that reads these pictures.
 
     Args:
-        listed: Rows, each with the identity of its picture.
-        scratch: The folder.
-        labels: The kind of labels.
+        listed: The rows of the listing, each with the identity of its picture.
+        scratch: Folder for the file.
+        labels: The kind of labels; None without labels.
         what: What the source must have at least one of, for the error about an empty listing.
 
     Returns:
         The source.
 
     Raises:
-        DippError: There is no row.
+        DippError: The listing is empty.
     """
     register, digest, count = Register(), hashlib.sha256(), 0
 
@@ -282,7 +282,7 @@ def listing_of(listed: Iterable[IdentifiedEntry], scratch: Path, labels: Labels 
 
 
 def _write(entries: Iterable[Entry], scratch: Path) -> Path:
-    """Write entries into an Arrow file of the folder."""
+    """Write a listing into a new Arrow file in `scratch`, and return its path."""
     listing = rows.fresh(scratch, "listing")
     with rows.writing(listing, SCHEMA) as add:
         for entry in entries:

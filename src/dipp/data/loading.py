@@ -250,7 +250,7 @@ class Pictures(Dataset[Item]):
 
     @property
     def certificate(self) -> Certificate | None:
-        """Certificate of the whole release, which is that of its worst part; None if the mechanism has none."""
+        """Certificate of the whole release: that of its worst shard or archive; None if the coding has none."""
         certificates = [certificate for part in self._parts if (certificate := part.certificate) is not None]
         # All parts have the same plan, so the part with the smallest image has both the largest ε and the largest ρ.
         return max(certificates, key=lambda certificate: (certificate.epsilon, certificate.rho), default=None)
@@ -295,7 +295,7 @@ class Pictures(Dataset[Item]):
         return number
 
     def _find(self, number: int) -> tuple[Part, int]:
-        """Return the part that holds a picture, and the picture's row in it."""
+        """Return the shard or archive that holds a picture, and the picture's row in it."""
         part = bisect_right(self._starts, number) - 1
         return self._parts[part], number - self._starts[part]
 
@@ -332,7 +332,7 @@ class Pictures(Dataset[Item]):
 
 
 def _label_of(part: Part, row: int) -> Label:
-    """Return a label as items have it: −1, or the empty text, stands for a missing label."""
+    """Return the label in a row of a shard or archive; a missing label is returned as −1 or empty text."""
     label = part.label(row)
     return part.missing if label is None else label
 

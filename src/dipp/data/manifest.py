@@ -162,7 +162,7 @@ def archive(store: Store) -> Archive:
         store: The folder of the shards.
 
     Raises:
-        DippError: A number of an image is missing.
+        DippError: The images are not numbered without gaps.
     """
     geometries: list[Geometry] = []
     rows: list[Integers] = []

@@ -34,13 +34,14 @@ WORKERS = (
 
 
 class PartDecoder:
-    """Decodes pictures of the parts of a release. A copy in another process loads the denoiser again.
+    """Decodes pictures from the parts of a release (`parts`). A copy in another process loads the denoiser again.
 
     Args:
         model: Folder or hub id of the denoiser.
         device: Name of the device.
         decoding: The kind of picture to decode.
-        lasting: Whether decoded pictures outlast a worker of a `DataLoader`; otherwise a first worker warns.
+        lasting: Whether decoded pictures are kept when a worker of a `DataLoader` ends. If not, a worker logs a
+            warning.
     """
 
     def __init__(self, model: str, device: str, decoding: Decoding, *, lasting: bool) -> None:
@@ -61,7 +62,7 @@ class PartDecoder:
 
         Args:
             geometry: Geometry of the pictures.
-            places: The part and the row of each picture.
+            places: For each picture, the part that holds it and its row there.
 
         Raises:
             DippError: The parts belong to several releases, a part costs too much work or was made with another model,

@@ -23,7 +23,7 @@ from dipp.privacy.certificate import Certificate
 
 
 class Part(ABC):
-    """Images that are stored together, in rows 0 … images − 1."""
+    """A part of a release: one file of images, in rows 0 … images − 1."""
 
     images: int
 
@@ -49,20 +49,20 @@ class Part(ABC):
 
     @abstractmethod
     def geometry(self, row: int) -> Geometry:
-        """Return the height, width and channels of a row."""
+        """Return the height, width and channels of the image in a row."""
 
     @abstractmethod
     def number(self, row: int) -> int:
-        """Return the number that selects the common randomness of a row."""
+        """Return the number by which sender and receiver draw the same randomness for the image in a row."""
 
     @abstractmethod
     def label(self, row: int) -> Label:
-        """Return the label of a row; None if it is missing."""
+        """Return the label of the image in a row; None if it is missing."""
 
     @property
     @abstractmethod
     def missing(self) -> Label:
-        """The value that stands for a missing label in items."""
+        """The value that `dipp.load` returns for a missing label."""
 
     @abstractmethod
     def grey(self, row: int) -> bool:
@@ -70,7 +70,7 @@ class Part(ABC):
 
     @abstractmethod
     def rows(self, rows: Sequence[int]) -> Integers:
-        """Return the indices of some rows of one geometry: an integer array with a row for each image."""
+        """Return the indices of images of one geometry: an integer array with a row for each image."""
 
 
 class ShardPart(Part):
@@ -98,7 +98,7 @@ class ShardPart(Part):
 
     @property
     def missing(self) -> Label:
-        """The value that stands for a missing label in items: −1, or the empty text."""
+        """The value that `dipp.load` returns for a missing label: −1, or the empty text."""
         return "" if self._shard.labels.type == "string" else -1
 
     @property
@@ -121,11 +121,11 @@ class ShardPart(Part):
         return self._shard.geometry(row)
 
     def number(self, row: int) -> int:
-        """Return the id of a row."""
+        """Return the number of the image in a row, which the shard states."""
         return int(self._shard.ids[row])
 
     def label(self, row: int) -> Label:
-        """Return the label of a row."""
+        """Return the label of the image in a row."""
         label: Label = self._shard.labels[row].as_py()
         return label
 
@@ -169,7 +169,7 @@ class ArchivePart(Part):
         return self.archive.geometry(row)
 
     def number(self, row: int) -> int:
-        """Return the row itself."""
+        """Return the row, because the images of an archive are numbered by their rows."""
         return row
 
     def label(self, row: int) -> Label:  # noqa: ARG002

@@ -3,8 +3,8 @@
 A pickle is a program for a stack machine. The module `pickle` runs it, and even a pickle that may only make arrays can
 give NumPy a dtype with flags of its own: bytes of the file are then taken for pointers. This module follows the program
 with a machine that knows only the instructions for plain values. A class or function in the file stays a name (`Name`),
-and what the file would build from it stays a record (`PickledObject`). `np.frombuffer` makes an array of such a record,
-after its dtype, shape and length were checked.
+and what the file would build from it stays a description (`PickledObject`). `np.frombuffer` makes an array of such a
+description, after its dtype, shape and length were checked.
 
 Memory is a small multiple of the file's size: each instruction takes a byte of the file and makes at most one value.
 """
@@ -41,7 +41,7 @@ class Name:
 
 @dataclass(eq=False)
 class PickledObject:
-    """An object that a file would build: the name of its maker, the arguments, and the state that it is given."""
+    """An object that unpickling would build: the class or function to call, its arguments, and the object's state."""
 
     maker: Name
     arguments: tuple[Any, ...]
@@ -64,7 +64,8 @@ def load(path: Path) -> Any:
         path: The file.
 
     Returns:
-        Plain Python values and `PickledObject`s. A text of Python 2 is bytes. `array` makes an array of a record.
+        Plain Python values and `PickledObject`s. A text of Python 2 is bytes. `array` turns a
+        `PickledObject` into an array.
 
     Raises:
         ValueError: The file is damaged, too large, or holds anything but plain values and arrays.
@@ -76,7 +77,7 @@ def load(path: Path) -> Any:
 
 
 def array(value: Any) -> NDArray[Any]:
-    """Return the array that a record describes.
+    """Return the array that a `PickledObject` describes.
 
     Args:
         value: A value from `load`.
@@ -101,7 +102,7 @@ def array(value: Any) -> NDArray[Any]:
 
 
 def _element_type(value: Any) -> np.dtype[Any]:
-    """Return the element type that a record of a dtype describes.
+    """Return the dtype that a `PickledObject` describes.
 
     Raises:
         ValueError: It is not a plain little-endian type of `TYPES`.
@@ -116,7 +117,7 @@ def _element_type(value: Any) -> np.dtype[Any]:
 
 
 def _parts(value: Any, count: int) -> tuple[Any, ...]:
-    """Return a tuple of `count` values; raise if it is anything else."""
+    """Return a value; raise if it is not a tuple of `count` values."""
     if not isinstance(value, tuple) or len(value) != count:
         raise ValueError
     return value
@@ -228,7 +229,12 @@ def _require(value: Any, kind: type[Any]) -> Any:
 
 
 def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
-    """Put keys and values into a dictionary. Keys must be texts: the hash of nested tuples can end the process."""
+    """Return a dictionary with more keys and values. Keys must be text: the hash of nested tuples can end the process.
+
+    Args:
+        target: The dictionary, which is changed.
+        items: Keys and values in turn.
+    """
     for key, value in zip(items[::2], items[1::2], strict=True):
         if not isinstance(key, str | bytes):
             raise ValueError
@@ -237,7 +243,7 @@ def _filled(target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
 
 
 def _built(maker: Any, arguments: Any) -> Any:
-    """Return the record of a call; for a call that only spells bytes, return the bytes."""
+    """Return a `PickledObject` in place of a call; for a call that only encodes bytes, return the bytes."""
     maker, arguments = _require(maker, Name), _require(arguments, tuple)
     if maker == ENCODE:
         text, coding = arguments

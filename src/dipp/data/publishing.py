@@ -12,7 +12,7 @@ from dipp import files
 
 
 def publish(attempts: Path, path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file whole and durably, and link it to a path unless that exists; the docstring of `store` says why.
+    """Write a file completely to disk, then link it to a path unless that path exists (`store` says why).
 
     Args:
         attempts: Folder of the run's unpublished attempts.

@@ -28,7 +28,7 @@ class Purpose(ABC):
 
     @abstractmethod
     def begun(self, source: Source, scratch: Path) -> dict[str, Any]:
-        """Return the options that the record of a run keeps of its purpose, as JSON has them. No picture is read.
+        """Return the options of this purpose for the record of a run, as JSON values. No picture is read.
 
         Args:
             source: The source of the run.
@@ -67,7 +67,7 @@ class Purpose(ABC):
         Args:
             meter: The odometer.
             seen: The picture, as a worker has read it.
-            name: Name of the picture, for the odometer's own list.
+            name: Name of the picture, which the odometer lists.
         """
 
     @abstractmethod

@@ -25,7 +25,7 @@ def recorded(source: Source) -> dict[str, Any]:
 def restored(record: dict[str, Any]) -> Source:
     """Return the source of a record, with the states of its files at that time.
 
-    Devices may have other numbers by now, so they are not compared.
+    The numbers of disks may have changed since, so they are not compared.
 
     Args:
         record: What `recorded` returned.

@@ -38,7 +38,7 @@ LABELS = "; labels"
 
 @dataclass(frozen=True)
 class ListedPicture:
-    """A published picture, as a list states it."""
+    """A published redacted picture, as the list of its shard states it."""
 
     position: int
     """Position in the source."""
@@ -100,7 +100,7 @@ class ListedPicture:
 
 @dataclass(frozen=True)
 class Listing:
-    """The list of a shard of redacted pictures, in the order of the source."""
+    """The list of the redacted pictures in a shard, in the order of the source."""
 
     first: int
     """First position of the source that the list covers."""

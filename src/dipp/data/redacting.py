@@ -109,7 +109,7 @@ class RedactWorker(Worker[PreparedPicture]):
             yield seen
 
     def decoded(self, position: int, content: Content) -> tuple[PreparedPicture | None, str]:
-        """Return a picture with the regions to hide, or None and the problem with it."""
+        """Return the picture with the regions to hide and empty text; or None and the problem."""
         name = self.job.source.file(position)
         if name is None or not isinstance(content, bytes):
             return None, NO_FILE
@@ -207,7 +207,7 @@ class RedactionPurpose(Purpose):
             )
         wanted = str(self.regions)
         if wanted.startswith(column.PREFIX):
-            declared = list(self._cells(source, wanted.removeprefix(column.PREFIX)))
+            declared = list(self._in_column(source, wanted.removeprefix(column.PREFIX)))
             frames = [source.name(position) for position in range(len(source))] if self.gaps else []
             return declared if self.gaps is None else tracks.filled(declared, frames, self.gaps)
         pictures: list[Path] = []
@@ -221,13 +221,13 @@ class RedactionPurpose(Purpose):
         by_position = dict(zip(positions, by_name, strict=True))
         return (by_position.get(position) for position in range(len(source)))
 
-    def _cells(self, source: Source, name: str) -> Iterator[DeclaredRegions | None]:
+    def _in_column(self, source: Source, name: str) -> Iterator[DeclaredRegions | None]:
         """Yield the regions that a column of a table holds for each position."""
         if self.names is not None:
             raise DippError("name-column", f"must not be given with the regions {column.PREFIX}{name}", "leave it out")
         kinds = source.kinds(name)
-        for position, (cell, size) in enumerate(zip(source.cells(name), source.sizes(), strict=True)):
-            yield column.of(f"{name} of {source.name(position)}", cell, size, kinds)
+        for position, (value, size) in enumerate(zip(source.column_values(name), source.sizes(), strict=True)):
+            yield column.of(f"{name} of {source.name(position)}", value, size, kinds)
 
     def left_visible(self, skipped: Iterable[int]) -> str:
         """Return in words which regions of the released pictures `--kinds` leaves visible; empty without any.
@@ -254,7 +254,7 @@ class RedactionPurpose(Purpose):
         }
 
     def same(self, begun: dict[str, Any], wanted: dict[str, Any]) -> dict[str, bool]:
-        """Compare the options and the regions."""
+        """Return whether each option, and all regions, are those of the recorded run."""
         options = {name: begun[name] == value for name, value in self._options().items()}
         return {**options, "regions": begun["digest"] == wanted["digest"]}
 
@@ -268,7 +268,7 @@ class RedactionPurpose(Purpose):
         return job.worker()
 
     def charge(self, meter: Meter, seen: SeenPicture[PreparedPicture], name: str) -> Charge:
-        """Return the row of the odometer for a picture: everything outside of its regions is released unchanged."""
+        """Return the row of the odometer for a picture, which is released unchanged except for its regions."""
         picture = seen.picture
         assert picture is not None  # noqa: S101 - the caller has looked
         source, hidden = picture.opened.source, picture.opened.hidden

@@ -63,21 +63,21 @@ def refuse_twice(paths: Iterable[Path]) -> None:
 
 
 class Register:
-    """The identities of listed things, in their order: 16 bytes each in memory."""
+    """The identities of listed pictures, in their order: 16 bytes each in memory."""
 
     def __init__(self) -> None:
         self._halves = array("Q")
 
     def add(self, known: Identity | None) -> None:
-        """Add the identity of the next thing.
+        """Add the identity of the next picture.
 
         Args:
-            known: The identity; None for a thing that differs from all others.
+            known: The identity; None for a picture that differs from all others.
         """
         self._halves.extend(known or (WORD, len(self._halves) // 2))  # no device has that number
 
     def later(self) -> list[int]:
-        """Return the numbers of the things that repeat an earlier one, in ascending order."""
+        """Return the numbers of the pictures that repeat an earlier one, in ascending order."""
         halves = np.frombuffer(self._halves, np.uint64).reshape(-1, 2)
         order = np.lexsort((halves[:, 1], halves[:, 0]))  # a stable sort, so the first of each stays first
         same = (halves[order[1:]] == halves[order[:-1]]).all(axis=1)

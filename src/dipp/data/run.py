@@ -15,7 +15,7 @@ VERSION = 3
 
 @dataclass(frozen=True)
 class Run:
-    """What a run releases, and from which source."""
+    """The record of a run: what it releases, and from which source."""
 
     purpose: dict[str, Any]
     """Options that the purpose of the run keeps (`Purpose.begun`)."""
@@ -41,7 +41,7 @@ class Run:
 
     @staticmethod
     def known(record: dict[str, Any], store: Store) -> bool:
-        """Return whether a record is of this version.
+        """Return whether a record has the present version of the format.
 
         Args:
             record: The record.
@@ -56,7 +56,7 @@ class Run:
 
     @classmethod
     def from_json(cls, record: dict[str, Any], store: Store) -> Run:
-        """Return the run of a record.
+        """Return the run that a record describes.
 
         Args:
             record: The record.

@@ -13,7 +13,7 @@ from dipp.data.columns import choose_columns
 from dipp.data.hub import huggingface
 from dipp.data.sources import CHANGED, ROWS_PER_READ, Columns, SourcePicture, fingerprint
 from dipp.data.states import State, same, state_at
-from dipp.data.tables import VALUES_PER_READ, Rows, cells_of, refuse_named_twice
+from dipp.data.tables import VALUES_PER_READ, Rows, refuse_named_twice, values_of
 from dipp.errors import DippError
 
 
@@ -58,7 +58,7 @@ class Saved(Rows):
         return self.count
 
     def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
-        """Yield rows of the memory-mapped Arrow files, without decoding any picture."""
+        """Yield the pictures in rows of the memory-mapped Arrow files, without decoding them."""
         now = {path.name: state_at(path) for path in self.folder.glob("*")}
         unchanged = map(functools.partial(same, where=self.machine), self.states, map(now.get, self.files))
         if set(now) != set(self.files) or not all(unchanged):
@@ -78,7 +78,7 @@ class Saved(Rows):
     def _column(self, column: str, part: str | None) -> Iterator[Any]:
         chosen = _saved(self.folder, self.states).select_columns([column]).with_format("arrow")
         for low in range(0, self.count, VALUES_PER_READ):
-            yield from cells_of(chosen[low : low + VALUES_PER_READ].column(column), part)
+            yield from values_of(chosen[low : low + VALUES_PER_READ].column(column), part)
 
     def name(self, position: int) -> str:
         """Return the number of the row of a picture."""

@@ -185,7 +185,7 @@ class Source(ABC):
             raise DippError("name-column", "needs a source that is a table", "leave it out")
         raise DippError("regions", "need pictures that are files", "save them as a folder or as Parquet first")
 
-    def cells(self, column: str, part: str | None = None) -> Iterator[Any]:  # noqa: ARG002
+    def column_values(self, column: str, part: str | None = None) -> Iterator[Any]:  # noqa: ARG002
         """Yield the values of a column of a table, row by row.
 
         Args:
@@ -202,7 +202,7 @@ class Source(ABC):
         return itertools.repeat((None, None), len(self))
 
     def kinds(self, column: str) -> tuple[str, ...]:  # noqa: ARG002
-        """Return the names of the classes in a column of objects; empty if they are not known.
+        """Return the class names in a column of annotated objects; empty if they are not known.
 
         Args:
             column: Name of the column.

@@ -79,14 +79,14 @@ class Rows(Source):
     def _column(self, column: str, part: str | None) -> Iterator[Any]:
         """Yield the values of a column row by row; for structs, one field of them if `part` names it."""
 
-    def cells(self, column: str, part: str | None = None) -> Iterator[Any]:
+    def column_values(self, column: str, part: str | None = None) -> Iterator[Any]:
         """Yield the values of a column, row by row."""
         if self.schema.names.count(column) != 1:
             raise DippError("src", f"must have the column {column}, got {', '.join(self.schema.names)}")
         return self._column(column, part)
 
     def record(self, position: int, row: dict[str, Any]) -> SourcePicture:
-        """Return the record of a row.
+        """Return the picture in a row.
 
         Args:
             position: Position of the picture.
@@ -97,17 +97,17 @@ class Rows(Source):
     def values(self, column: str) -> Iterator[Label]:
         """Yield the values of a column of text or whole numbers, row by row."""
         labels_of(self.schema, column, "subject")
-        return self.cells(column)
+        return self.column_values(column)
 
     def file(self, position: int) -> str:
         """Return a name for the file of a picture: the number of its row, because names in tables may repeat."""
         return f"{position:08d}"
 
     def places(self, column: str | None = None) -> Iterator[Path]:
-        """Yield the name of each row."""
+        """Yield the name of the picture in each row."""
         if column is not None:
             labels_of(self.schema, column, "name-column")
-            for position, name in enumerate(self.cells(column)):
+            for position, name in enumerate(self.column_values(column)):
                 if name is None or not str(name).strip():
                     raise DippError(
                         "name-column", f"must name every picture, got none for {self.name(position)}", "choose another"
@@ -116,7 +116,7 @@ class Rows(Source):
             return
         kind = self.schema.field(self.image).type
         known = pa.types.is_struct(kind) and kind.get_field_index(PATH) >= 0
-        names = self.cells(self.image, PATH) if known else itertools.repeat(None, len(self))
+        names = self.column_values(self.image, PATH) if known else itertools.repeat(None, len(self))
         for position, name in enumerate(names):
             yield Path(name or str(position))
 
@@ -125,11 +125,11 @@ class Rows(Source):
         for side in SIZE:
             if self.schema.names.count(side) != 1 or not pa.types.is_integer(self.schema.field(side).type):
                 return super().sizes()
-        width, height = map(self.cells, SIZE)
+        width, height = map(self.column_values, SIZE)
         return zip(width, height, strict=True)
 
     def kinds(self, column: str) -> tuple[str, ...]:
-        """Return the names of the classes in a column of objects, from the metadata of Hugging Face's `datasets`."""
+        """Return the class names in a column of annotated objects, from the metadata of Hugging Face's `datasets`."""
         return class_names(self.schema, column)
 
 
@@ -183,7 +183,7 @@ class Tables(Rows):
         return sum(self.counts)
 
     def read(self, start: int, stop: int) -> Iterator[SourcePicture]:
-        """Yield records, reading only the row groups that are needed, a few rows at a time."""
+        """Yield pictures, reading only the row groups that are needed, a few rows at a time."""
         for number, low, high, first in ranges(self.counts, start, stop):
             done, path = low, self.files[number]
             if not path.startswith(HUB) and not same(self.states[number], _state(path), self.machine):
@@ -221,12 +221,12 @@ class Tables(Rows):
             file = _table(path, state)
             try:
                 for batch in file.iter_batches(VALUES_PER_READ, columns=[wanted], use_threads=False):
-                    yield from cells_of(batch.column(column), part)
+                    yield from values_of(batch.column(column), part)
             except (OSError, pa.ArrowException) as error:
                 raise DippError("src", f"cannot be read in column {column} of {Path(path).name} ({error})") from None
 
     def name(self, position: int) -> str:
-        """Return the file and the row of a picture."""
+        """Return the name of a picture: its file and its row there."""
         number, row, _, _ = next(ranges(self.counts, position, position + 1))
         return f"{Path(self.files[number]).name} row {row}"
 
@@ -281,7 +281,7 @@ def parquet_files(location: str, columns: Columns, _: Path) -> Tables | None:
     return Tables.open(paths, columns) if paths else None
 
 
-def cells_of(values: Any, part: str | None) -> list[Any]:
+def values_of(values: Any, part: str | None) -> list[Any]:
     """Return the values of an Arrow column as a list.
 
     Args:
@@ -293,7 +293,7 @@ def cells_of(values: Any, part: str | None) -> list[Any]:
 
 
 def _record(position: int, value: Any, label: Label) -> SourcePicture:
-    """Return the record of a table's row, with a problem if the value or the label cannot be used."""
+    """Return the picture in a row of a table, with a problem if the value or the label cannot be used."""
     content = value.get("bytes") if isinstance(value, dict) else value
     if not content:
         return SourcePicture(position, None, label, "is missing in the table")

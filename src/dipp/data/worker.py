@@ -60,7 +60,7 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a worker must know; it pickles to a few kilobytes."""
+    """Everything that a worker must know of its run; it pickles to a few kilobytes."""
 
     source: Source
     store: Store
@@ -109,7 +109,8 @@ class Job:
     def number(self, position: int) -> int:
         """Return the number of the image at a position.
 
-        Without gaps, it is the number of good pictures before the position; otherwise it is the position itself.
+        If images are numbered without gaps (`bad` is known), it is the number of good pictures before the position;
+        otherwise it is the position itself.
 
         Args:
             position: Position of the source.
@@ -171,7 +172,7 @@ class Worker(ABC, Generic[Decoded]):
 
     @abstractmethod
     def decoded(self, position: int, content: Content) -> tuple[Decoded | None, str]:
-        """Return a picture that can be released, or None and the problem with it.
+        """Return the picture and empty text if it can be released; otherwise None and the problem.
 
         Args:
             position: Position in the source.
