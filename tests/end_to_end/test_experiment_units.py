@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -93,6 +94,20 @@ def test_the_page_has_the_table_that_follows_from_the_committed_records(cifar: P
         assert (tmp_path / "report" / name).read_text() == (RESULTS / name).read_text()
     written = (RESULTS / "tables.md").read_text().split("\n\n")[0]
     assert written in (ROOT / "docs/experiment.md").read_text()
+
+
+def test_the_page_about_people_has_the_figures_of_what_is_learnt() -> None:
+    page = (ROOT / "docs/people.md").read_text().split("## What is still learnt?")[1].split("\n## ")[0]
+    results = json.loads((RESULTS / "results.json").read_text())
+    learnt = {
+        method: [round(100 * row["accuracy"]["last"]) for row in results["rows"] if row["method"] == method]
+        for method in METHODS
+    }
+    own = (round(100 * results["clean"]["last"]), *learnt["dipp"])
+    assert all(re.search(rf"\b{percent}\b", page) for percent in own)
+    assert f"DP-Pix, denoised, {min(learnt['DP-Pix'])} to {max(learnt['DP-Pix'])} %" in page
+    assert f"PrivUnitG, denoised, {min(learnt['PrivUnitG'])} to {max(learnt['PrivUnitG'])} %" in page
+    assert f"from {min(learnt['words'])} to {max(learnt['words'])} %" in page
 
 
 def picture(level: int, count: int) -> Pixels:

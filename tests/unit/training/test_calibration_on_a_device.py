@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.devices import DeviceBackend, moved
-from helpers.questions import Blurred
+from helpers.questions import BlurringDenoiser
 from helpers.sensing import WienerDenoiser, waves
 
 from dipp import scoring
@@ -45,7 +45,7 @@ def test_a_denoiser_on_a_device_is_calibrated() -> None:
 
 def test_pictures_are_asked_on_a_device() -> None:
     errors = []
-    for denoiser in (moved(Blurred(size=16)), Blurred(size=16)):
+    for denoiser in (moved(BlurringDenoiser(size=16)), BlurringDenoiser(size=16)):
         asked = AskedPictures(denoiser, Cells(8), waves(4, 16, seed=1))
         asked.ask(step_of(Recipe(4, rounds=4), 40.0))
         asked.ask(step_of(Recipe(4), 40.0))
