@@ -1,23 +1,25 @@
 """The integer arithmetic of a step: how the private pixel becomes an integer shift, and how far it can move a score.
 
-With α and S folded in, one unit of score is 2^−S bits. `Arithmetic` fixes, per step and from public numbers only, the
-integers by which the private pixel x and the public prediction x̂0 meet:
+Scores are integers: a score in bits is multiplied by the code's factor α, and counted in multiples of 2^−S bits.
+`Arithmetic` fixes, for each step and from public numbers only, the level A(x) of a private pixel x, the centre c of
+its public prediction x̂0, and the shift m, which is clipped to ±M:
 
     A(x) = trunc(unit·x),    c = round(unit·x̂0) within ±A(1),    m = clip(A(x) − c, −M, M)
 
-where unit = α·K/ln 2·2^S for the *tilt* of K nats per unit of x. Every score (`laws`) is 1-Lipschitz in the shift m,
-exactly:
+where unit = α·K/ln 2·2^S, if a change of x by 1 has a *tilt* of K nats. Every score (`laws`) of a candidate with the
+noise z is 1-Lipschitz in the shift m, exactly:
 
     sign       ±m
     Laplace    |z| − |z − m|
     potential  Φ(z) − Φ(z − m) with an integer Φ whose neighbouring values differ by at most one
 
 **Sensitivity.** For a fixed public c, A(x) lies in an interval of length 2A(1), and the clip leaves one of length 2M:
-the shift moves by at most D = min(2A(1), 2M) units, whatever the pixel, and so does the score of any candidate.
+the shift moves by at most D = min(2A(1), 2M), whatever the pixel, and so does the score of any candidate.
 
-**Tilt and clip.** A step that conveys a shift (x0 − x̂0)·√ΔSNR through its channel has K = L·√ΔSNR and no clip: the
-largest shift is 2A(1). A *clipped* step has a largest tilt of V nats, which the residual reaches at the clip c: K =
-V/c, and M = trunc(α·V/ln 2·2^S). Both M and A(1) are rounded towards zero, so that no integer exceeds its real number.
+**Tilt and clip.** A step that conveys a shift (x0 − x̂0)·√ΔSNR through a channel of slope L has K = L·√ΔSNR and no
+clip: the largest shift is 2A(1). A *clipped* step has a largest tilt of V nats, which a residual of the clip's width w
+reaches: K = V/w, and M = trunc(α·V/ln 2·2^S). Both M and A(1) are rounded towards zero, so that no integer exceeds its
+real number.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ less than 1/128 of the budget."""
 MIN_CLIP = 512
 """With a clip, the scale S is the smallest for which the largest shift M is at least this."""
 MAX_LEVEL = 1 << 10
-"""A(1), or M with a clip, stays below this, so that sums of sixteen shifts fit into 16-bit lanes."""
+"""A(1), or M with a clip, stays below this, so that the sum of sixteen shifts fits into a 16-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Clip:
     tilt: float
     """V: the largest tilt of a coordinate, in nats."""
     width: float
-    """c: the tilt is V for every residual |x0 − x̂0| from c on."""
+    """w: the tilt is V for every residual |x0 − x̂0| of at least w."""
 
     def __post_init__(self) -> None:
         if not (0 < self.tilt < math.inf and 0 < self.width < math.inf):
@@ -95,7 +97,7 @@ class Arithmetic:
 
     @property
     def _real_level(self) -> float:
-        """Bits of score per unit of x, with α: A(1) at S = 0, before it is truncated."""
+        """The level of x = 1 in bits, times α: A(1) at S = 0, before it is truncated."""
         slope = self.channel.unit_slope * math.sqrt(self.snr_gain)
         if self.clip is not None:
             slope = self.clip.tilt / self.clip.width
@@ -103,12 +105,12 @@ class Arithmetic:
 
     @property
     def _real_largest(self) -> float:
-        """The bits of score for which S is chosen: those of the largest tilt or, without a clip, those of x = 1."""
+        """The largest shift in bits, times α, from which S is chosen: the largest tilt or, without a clip, x = 1."""
         return self._real_level if self.clip is None else float(self.alpha) * self.clip.tilt / math.log(2)
 
     @functools.cached_property
     def fraction_bits(self) -> int:
-        """S: the smallest value by which `_real_largest` has enough units, and at most what the tables hold."""
+        """S: the smallest number that makes `_largest` at least `MIN_LEVEL` or `MIN_CLIP`, if the tables allow it."""
         least = MIN_LEVEL if self.clip is None else MIN_CLIP
         wanted = max(0, math.ceil(math.log2(least / self._real_largest)))
         while math.trunc(self._real_largest * 2.0**wanted) < least:
@@ -123,7 +125,7 @@ class Arithmetic:
 
     @property
     def unit(self) -> float:
-        """Units of integer shift per unit of x."""
+        """The factor by which x is multiplied before it is truncated to its level A(x)."""
         return self._real_level * 2.0**self.fraction_bits
 
     @property
@@ -133,22 +135,22 @@ class Arithmetic:
 
     @property
     def largest_shift(self) -> int | None:
-        """M, truncated too; None without a clip."""
+        """M, the bound to which shifts are clipped; None without a clip."""
         return None if self.clip is None else self._largest
 
     @property
     def limit(self) -> int:
-        """Bound on |m|: |A(x)| and |c| are at most A(1), and the clip is M."""
+        """The largest absolute value of a shift m: 2A(1), or M if that is smaller."""
         return 2 * self.level_of_one if self.clip is None else min(2 * self.level_of_one, self._largest)
 
     @property
     def sensitivity(self) -> int:
-        """D: the most units by which one coordinate can move the score of a candidate."""
+        """D: the most by which one coordinate can move the score of a candidate, in multiples of 2^−S bits."""
         return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._largest)
 
     @property
     def moved(self) -> Reach:
-        """How far one coordinate can move a selection, whatever it was and becomes: what codes price."""
+        """How far any change of one coordinate can move a selection; codes compute prices from it."""
         return Reach(self.sensitivity, self.limit, self.fraction_bits)
 
     def levels(self, x: Floats) -> NDArray[np.int32]:
@@ -166,7 +168,7 @@ class Arithmetic:
     def centres(self, x_hat: NDArray[np.floating]) -> NDArray[np.int32]:
         """Return c = round(unit·x̂0) within ±A(1) of public predictions, as int32; 0 if a prediction is not finite.
 
-        So the encoder never fails on a public transcript. If it could fail and were run again, its file would be
+        So the encoder never fails because of a prediction. If it could fail and were run again, its file would be
         conditioned on not having failed, which no certificate covers.
         """
         finite = np.nan_to_num(np.asarray(x_hat, np.float64), nan=0.0, posinf=0.0, neginf=0.0)

@@ -74,7 +74,7 @@ class Beacon:
         """Return a beacon as it is, or parse it from a text ROUND:VALUE; None stays None.
 
         Raises:
-            DippError: The beacon is something else, or its text is malformed.
+            DippError: The beacon is not a `Beacon`, a text or None, or its text is malformed.
         """
         if beacon is None or isinstance(beacon, Beacon):
             return beacon
@@ -83,7 +83,11 @@ class Beacon:
         return cls.parse(beacon)
 
     def mixed_with(self, part: bytes) -> Beacon:
-        """Return the same round with another own part, 16 bytes."""
+        """Return the same round with another part of the sender.
+
+        Args:
+            part: The sender's own part, 16 bytes.
+        """
         return dataclasses.replace(self, own=part)
 
     @property

@@ -1,12 +1,13 @@
 """Channels: the noise laws of steps, with the score of a candidate and its cost.
 
-A channel adds unit-variance noise z to a shift μ = (x0 − x̂0)·√ΔSNR. Candidates are drawn from the law of z alone, each
-coordinate from one 16-bit draw (the sign channel: one bit); the score of a candidate is the log density ratio
+A channel adds unit-variance noise z to the shift μ = (x0 − x̂0)·√ΔSNR of a coordinate x0 from its prediction x̂0, in a
+step of gain ΔSNR. Candidates are drawn from the law of z alone, each coordinate from one 16-bit draw (the sign
+channel: one bit); the score of a candidate is the log density ratio
 u(z; μ) = φ(z) − φ(z − μ), φ = −log density, summed over the coordinates. The mechanism is the quantised law itself:
 whatever the rounding, the certificate holds, because it rests only on how far an integer score can move (`arithmetic`).
 
-The cost of a channel is its slope L = sup|φ'|: the nats by which a unit of shift can move the score. L = 1, of ±1
-noise, is the least possible; Gaussian noise has L = ∞ and therefore no certificate.
+The cost of a channel is its slope L = sup|φ'|: the most nats by which a shift of 1 can move the score. ±1 noise has
+the least possible slope, L = 1. Gaussian noise has L = ∞ and therefore no certificate.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Channel(ABC):
     @property
     @abstractmethod
     def slope(self) -> float:
-        """L: the most nats by which a unit of shift of one touched coordinate can move the score; may be infinite."""
+        """L: the most nats by which a shift of 1 in one touched coordinate can move the score; may be infinite."""
 
     @property
     def mask(self) -> Mask:
@@ -50,13 +51,13 @@ class Channel(ABC):
 
     @property
     def spelling(self) -> str:
-        """Name and parameter, such as "Sign(period=1)", as seals of payloads cover them; it must never change."""
+        """Name and parameter, such as "Sign(period=1)". It must never change, because checks of payloads cover it."""
         value = "" if self.parameter is None else f"{self.parameter}={getattr(self, self.parameter)!r}"
         return f"{self.name.capitalize()}({value})"
 
     @property
     def unit_slope(self) -> float:
-        """Scale of the integer shift m: μ = 1 is α·unit_slope·2^S/ln 2 units. It is L, or 1 if L is infinite."""
+        """Scale of integer shifts: μ = 1 becomes m = α·unit_slope·2^S/ln 2. It is L, or 1 if L is infinite."""
         return self.slope
 
     @property
@@ -95,8 +96,8 @@ class Channel(ABC):
 
         Args:
             alpha: α, by which scores are multiplied.
-            fraction_bits: S: scores are in units of 2^−S bits.
-            limit: The largest |m| of a shift.
+            fraction_bits: S: scores are counted in multiples of 2^−S bits.
+            limit: The largest absolute value of an integer shift.
         """
 
 
@@ -112,12 +113,12 @@ class LocationChannel(Channel):
         """Return φ(z) in nats, elementwise; φ(0) = 0."""
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
-        """Return the quantile at the middle of the cell of each draw."""
+        """Return the quantile at (draw + ½)/2^16 for each draw."""
         table: Floats = self._cells()[draws]
         return table
 
     def kl(self, shift: Floats) -> Floats:
-        """Return the KL, in bits, of q(z) ∝ exp(u(z; μ)) on the 2^16 equally likely cells from the uniform law on them.
+        """Return the KL divergence, in bits, of q(z) ∝ exp(u(z; μ)) on the 2^16 noise values from their uniform law.
 
         That is the divergence of the quantised noise. A channel with a closed form overrides this, for speed.
         """
@@ -135,7 +136,7 @@ class LocationChannel(Channel):
         return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
-        """Return the law Φ(z) − Φ(z − m) with the tabulated potential Φ, in units of the step."""
+        """Return the law Φ(z) − Φ(z − m), where Φ is a table of the potential φ in integers."""
         units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
         return PotentialLaw.tabulate(
             self._cells(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
@@ -150,7 +151,7 @@ class Laplace(LocationChannel):
 
     @property
     def slope(self) -> float:
-        """The bound L of this law, √2."""
+        """√2."""
         return math.sqrt(2)
 
     def quantile(self, probability: Floats) -> Floats:
@@ -225,7 +226,7 @@ class Sign(Channel):
 
     @property
     def mask(self) -> Mask:
-        """The mask of one channel of a pixel at a time; with period 1, the mask of every coordinate."""
+        """The mask that touches one channel of a pixel at a time; with period 1, all coordinates."""
         return of_period(self.period)
 
     @property

@@ -12,9 +12,9 @@ same for all images of a geometry: chunks that depend on the shifts of an image 
 **Shuffled.** Pixels are ranked by a public shuffle, and the coordinates are dealt to the chunks in turn, pixel after
 pixel: the i-th coordinate goes to chunk i mod count. So sizes differ by one at most, and the C coordinates of a pixel,
 being consecutive, go to C different chunks whenever there are at least C. That leaves pure ε as it is, but divides ρ by
-C: a pixel then moves C selections by s each instead of one by C·s, and ρ grows with the square. A pixel of rank r deals
-its channels starting from channel −r mod C, so that chunks mix the colours. Where every coordinate is a chunk of its
-own, nothing is shuffled: chunk i is the i-th touched coordinate.
+C: if a coordinate moves scores by s, a pixel then moves C selections by s each instead of one by C·s, and ρ grows with
+the square. A pixel of rank r deals its channels starting from channel −r mod C, so that chunks mix the colours. Where
+every coordinate is a chunk of its own, nothing is shuffled: chunk i is the i-th touched coordinate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Chunks:
     order: Integers
     """All coordinates, chunk after chunk."""
     offsets: Integers
-    """Bounds of the chunks in `order`: one more number than there are chunks."""
+    """Position in `order` at which each chunk begins, and at last the length of `order`."""
     rounds: tuple[int, ...] = ()
     """Number of the first chunk of each round after the first; empty if there is one round."""
 
@@ -95,7 +95,7 @@ class DealtUnits(NamedTuple):
     """How chunks divide the units of a picture."""
 
     parts: Integers
-    """Number of selections of the step in which each unit takes part, for every unit."""
+    """Number of selections of the step in which each unit takes part."""
     apart: bool
     """Whether no chunk has two coordinates of a pixel or, for deals by unit, coordinates of two units."""
 
@@ -111,7 +111,7 @@ class Deal(ABC):
         """Raise if the deal does not serve this kind of unit."""
 
     def require_separate(self, separate: bool) -> None:  # noqa: B027 - a shuffle may keep channels together
-        """Raise if `separate` is false, which lets parts of a unit share a chunk, but this deal never does that."""
+        """Raise if a plan lets parts of a unit share a chunk (`separate` is false) and this deal never does that."""
 
     @abstractmethod
     def counts(self, mask: Mask, unit: Unit, geometry: Geometry, steps: Sequence[CodedStep]) -> Integers:
@@ -136,10 +136,10 @@ class Deal(ABC):
         """
 
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
-        """Raise if `touched`, the number of selections of a unit that a ledger states for a step, is impossible.
+        """Raise if a unit cannot take part in `touched` selections of one step.
 
         Args:
-            touched: Number of selections of a unit.
+            touched: Number of selections of a step in which a unit takes part, as a ledger states it.
             mask: The mask of the plan.
             channels: Number of channels of a picture.
             unit: The unit of the plan.
@@ -148,7 +148,7 @@ class Deal(ABC):
             raise DippError("touched", f"must be {wanted} in every step with period {mask.period}, got {touched}")
 
     def _touches(self, mask: Mask, channels: int) -> int:  # noqa: ARG002
-        """Return `touches` for deals that give every step the same number."""
+        """Return the largest number of selections of a unit in a step, if it is the same for all steps."""
         return 1
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Deal(ABC):
 
     @abstractmethod
     def chunks(self, seed: bytes, touched: StepCoordinates, apart: bool) -> Chunks:
-        """Deal the coordinates that a step touches to chunks; if `apart`, no two of a pixel share a chunk.
+        """Deal the coordinates that a step touches to chunks.
 
         Args:
             seed: The public seed.
@@ -177,10 +177,10 @@ class Deal(ABC):
 
     @abstractmethod
     def dealt(self, dealt: Chunks, unit: Unit, geometry: Geometry) -> DealtUnits:
-        """Return how given chunks divide the units of a picture, from the chunks alone and not from a plan.
+        """Return how chunks divide the units of a picture; the encoder records this from the chunks that it used.
 
         Args:
-            dealt: The chunks.
+            dealt: The chunks of one step.
             unit: The unit of the plan.
             geometry: Geometry of the picture.
         """

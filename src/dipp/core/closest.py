@@ -54,9 +54,9 @@ from dipp.errors import DippError
 Integers = NDArray[np.int64]
 
 MAX_TOTAL = 1 << 62
-"""Largest W: its multiples fit into 64 bits, and few draws are rejected."""
+"""Largest W, the sum of all weights: its multiples fit into 64 bits, and few draws are rejected."""
 MAX_LIGHT = 1 << 16
-"""Light weight of planned draws, if W allows it: ε is then met within 2^−16."""
+"""The light weight b of planned draws, unless W would be too large: ε is then met within 2^−16."""
 MAX_EPSILON = 40.0
 """Largest ε of one planned draw."""
 DECIMALS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -64,7 +64,7 @@ DECIMALS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
 ROUNDING = Decimal(2) ** -50
 """Prices are raised by this share of themselves. It is more than rounding can lose when a ledger adds prices up, and
 far more than the operations of a price lose. Those cancel at most the first 70 of 100 digits, because ε is at least
-2^−62 and w at least 2^−21."""
+2^−62 and the mass w at least 2^−21 (see the docstring of this module)."""
 TOLERANCE = Decimal(2) ** -24
 """Largest relative error of ρ above the true supremum, for ε from 0.01."""
 MAX_INTERVALS = 1 << 13
@@ -77,7 +77,7 @@ class Weights(Terms):
 
     Attributes:
         candidates: n, the number of candidates.
-        best: m, the number of candidates in T.
+        best: m, the number of candidates in T, the set of the best.
         heavy: a, the weight of a candidate in T.
         light: b, the weight of any other candidate.
 
@@ -104,8 +104,8 @@ class Weights(Terms):
         """Return the weights whose ε is as close to `epsilon` as possible without exceeding it.
 
         Args:
-            candidates: n.
-            best: m.
+            candidates: Number of candidates.
+            best: Number of candidates that have the heavy weight.
             epsilon: The largest ε of the draw, from 0 to `MAX_EPSILON`.
 
         Returns:
@@ -155,7 +155,7 @@ class Weights(Terms):
 
     @property
     def rho(self) -> float:
-        """ρ of zCDP: the supremum of D_α/α over α > 1, rounded up (`TOLERANCE`)."""
+        """ρ of zCDP: the supremum over α > 1 of the Rényi divergence of order α over α, rounded up (`TOLERANCE`)."""
         return _rho(self)
 
     def draw(self, best: Integers, tally: Tally) -> Integers:
@@ -222,7 +222,7 @@ class Tally:
 
     @property
     def observed(self) -> StepRecord:
-        """These draws as the record from which the encoder makes its ledger; without draws, nothing is certified."""
+        """The record of the step from which the encoder makes its ledger; without draws, it certifies nothing."""
         return StepRecord(self.law, self.law.candidates if self.law else 1, draws=self.draws)
 
 
@@ -282,7 +282,7 @@ def _epsilon(weights: Weights) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _rho(weights: Weights) -> float:
-    """Return the supremum of D_α/α, rounded up.
+    """Return the supremum of D_α/α, rounded up; D_α, g and w are those of the module's docstring.
 
     *Claim.* The result is at least the supremum, and for ε ≥ 0.01 above it by at most 2^−24 of itself.
 
@@ -310,7 +310,7 @@ def _supremum(weights: Weights) -> Decimal:
     share = ratio / (1 + ratio)
 
     def log_moment(excess: Decimal) -> Decimal:
-        """Return g(1 + excess)."""
+        """Return g(1 + excess), where g is the function in the module's docstring."""
         grown = (excess * loss).exp()
         return (1 - mass + mass * (share * grown + (1 - share) / grown)).ln()
 

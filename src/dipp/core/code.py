@@ -46,7 +46,7 @@ class ScoredCandidates(Protocol):
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of the chunks: chunk i has the shifts numbered offsets[i] … offsets[i + 1] − 1."""
+        """Where each chunk begins: chunk i has the shifts numbered offsets[i] … offsets[i + 1] − 1."""
 
     @property
     def terms(self) -> Terms | None:
@@ -54,11 +54,11 @@ class ScoredCandidates(Protocol):
 
     @property
     def limit(self) -> int:
-        """The largest |m| of a shift."""
+        """The largest absolute value of an integer shift."""
 
     @property
     def fraction_bits(self) -> int:
-        """S: a unit of score is 2^−S bits."""
+        """S: scores are counted in multiples of 2^−S bits."""
 
 
 class PublicCandidates(Protocol):
@@ -66,7 +66,7 @@ class PublicCandidates(Protocol):
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of the chunks: chunk i has the coordinates numbered offsets[i] … offsets[i + 1] − 1."""
+        """Where each chunk begins: chunk i has the coordinates numbered offsets[i] … offsets[i + 1] − 1."""
 
     def draws(self, indices: Indices) -> Any:
         """Return the public draw of candidate indices[i] for each coordinate of chunk i.
@@ -185,7 +185,7 @@ class Code(ABC):
         Args:
             seed: The public seed, 16 bytes.
             candidates: n, the number of candidates.
-            fraction_bits: S: scores are in units of 2^−S bits.
+            fraction_bits: S: scores are counted in multiples of 2^−S bits.
         """
         return None
 
@@ -236,7 +236,7 @@ class Code(ABC):
             terms: The terms of the step.
             touched: How often the unit takes part in the selections of the step: once for each touched coordinate, or
                 once as a whole.
-            apart: Whether each time is in another selection.
+            apart: Whether each of these times is in a different selection.
             change: The largest change of each coordinate of the unit, in levels from 1 to 255.
         """
 
@@ -252,26 +252,30 @@ class Code(ABC):
 
         Args:
             index_bits: Number of bits of an index.
-            exponent_units: Exponent of the entropy code, in units of 1/64.
+            exponent_units: Exponent of the entropy code, as a number of 64ths.
         """
         raise DippError(self.name, "has indices of fixed length, and no entropy code")
 
     def exponent_units(self, kl_bits: float) -> int:  # noqa: ARG002
-        """Return the parameter of `index_model` for chunks of this KL (bits, a public guess); 0 without a model."""
+        """Return the exponent of the entropy code of indices, as a number of 64ths; 0 if their length is fixed.
+
+        Args:
+            kl_bits: Public guess of the KL divergence of a chunk, in bits.
+        """
         return 0
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:  # noqa: ARG002
-        """Return the mean length, in bits, of an index among 2^index_bits for chunks of this KL in bits.
+        """Return the mean length, in bits, of the index of each chunk.
 
         Args:
-            kl_bits: KL of each chunk in bits.
-            index_bits: Number of bits of an index of each chunk.
+            kl_bits: KL divergence of each chunk in bits.
+            index_bits: log2 of the number of candidates of each chunk.
         """
         return np.asarray(index_bits, np.float64)
 
     @property
     def padding_bits(self) -> int:
-        """Largest number of bits of padding that fill up the bytes of an image."""
+        """Largest number of bits that pad the indices of an image to whole bytes."""
         return 0 if self.fixed_length else 8
 
     # The laws that audits use.
@@ -285,7 +289,7 @@ class Code(ABC):
         """
 
     def log_weights(self, scored: ScoredCandidates) -> Floats:
-        """Return ln P of every outcome, up to a constant for each chunk, as an array of chunks × outcomes.
+        """Return the logarithm of the probability of each outcome, up to a constant for each chunk: chunks × outcomes.
 
         Args:
             scored: The candidates of each chunk with their private scores.

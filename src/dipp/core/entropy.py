@@ -28,8 +28,8 @@ MAX_ZETA_CANDIDATES = 1 << 40
 """Largest n of a zeta code. It is far above that of a selection, because exact codes have larger indices."""
 WEIGHT_BITS = 58
 """The first index weighs 2^58, so the last of 2^40 still has a weight of 16 bits at an exponent near 1."""
-CELLS_PER_OCTAVE = 8
-"""Largest number of cells of equal weight in an octave of indices (`ZetaCode`)."""
+RANGES_PER_OCTAVE = 8
+"""Largest number of ranges of equally likely indices in an octave (`ZetaCode`)."""
 STATE_BITS = 128
 """Precision of the coder's interval in bits."""
 STATE_BYTES = STATE_BITS // 8
@@ -53,10 +53,10 @@ class Model(Protocol):
 class ZetaCode:
     """The zeta law P(k) ∝ k^−s of n candidates k = 1 … n, with index k − 1 and exponent s, in integer weights.
 
-    An octave 2^j ≤ k < 2^(j+1) is cut into min(2^j, 8) equal cells (the last one is cut off at n); inside a cell all k
-    weigh the same: 2^58·x^−s at the cell's midpoint x, rounded to the nearest integer, and at least 1. All k < 16 are
-    cells of their own, and other cells are no wider than x/8, so that ln P is off by at most about s/16, and right on
-    average: indices that follow the exact law cost less than 0.001 bit above its entropy.
+    An octave 2^j ≤ k < 2^(j+1) is cut into min(2^j, 8) equal ranges (the last one is cut off at n); inside a range all
+    k weigh the same: 2^58·x^−s at the range's midpoint x, rounded to the nearest integer, and at least 1. Each k < 16
+    is a range of its own, and other ranges are no wider than x/8, so that ln P is off by at most about s/16, and right
+    on average: indices that follow the exact law cost less than 0.001 bit above its entropy.
     """
 
     candidates: int
@@ -101,11 +101,11 @@ class ZetaCode:
 
 @functools.lru_cache(maxsize=256)
 def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list[int], int]:
-    """Return, for all cells, the first k, the sum of the weights before and the weight of each k; and the total."""
+    """Return three lists and the total: each range's first k, the sum of all weights before it, the weight of its k."""
     firsts, starts, weights, first, total = [], [], [], 1, 0
     while first <= candidates:
         octave = 1 << (first.bit_length() - 1)
-        size = min(max(octave // CELLS_PER_OCTAVE, 1), candidates + 1 - first)
+        size = min(max(octave // RANGES_PER_OCTAVE, 1), candidates + 1 - first)
         weight = _power_weight(2 * first + size - 1, units)
         firsts.append(first)
         starts.append(total)
@@ -136,9 +136,9 @@ def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
         symbols: Pairs of a model and an index.
 
     `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
-    ⌊span/total⌋ down loses less than 2^−55 bit per symbol where total ≤ 2^64, and 2^−12 at worst. An interval as wide
-    as 256^−L holds a multiple of 256^−L, so I bits take at most ⌈I/8⌉ bytes. Zero bytes at the end are left off, so a
-    decoder must know the number of bytes and the number of symbols from elsewhere.
+    ⌊span/total⌋ down loses less than 2^−55 bit per symbol where total ≤ 2^64, and 2^−12 at worst. An interval of width
+    256^−b holds a multiple of 256^−b, so symbols of 8·b bits take at most b bytes. Zero bytes at the end are left off,
+    so a decoder must know the number of bytes and the number of symbols from elsewhere.
     """
     low, span, out = 0, 1 << STATE_BITS, bytearray()
     for model, index in symbols:

@@ -13,7 +13,7 @@ REFITTED_ALPHA = Fraction(2)
 REFITTED_KL = range(0, 20, 2)
 """KL divergence in bits of each column of `REFITTED`."""
 REFITTED_PADS = range(2, 8)
-"""Pad log2 n − KL in bits of each row of `REFITTED`."""
+"""Pad of each row of `REFITTED`: log2 n − KL in bits, for n candidates."""
 REFITTED = (
     (124, 72, 63, 58, 56, 54, 54, 54, 53, 52),
     (127, 76, 66, 61, 57, 56, 55, 55, 54, 53),
@@ -28,11 +28,11 @@ LOG2_3_56 = Fraction(1_831_877, 1_000_000)
 
 
 def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
-    """Return the paper's s = 1 + 1/ℓ, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1).
+    """Return the exponent 1 + 1/ℓ of the paper, to the nearest 1/64, with ℓ = KL + log2(3.56)/min((α − 1)/2, 1).
 
     Args:
         kl_bits: The KL divergence of a chunk in bits, a public guess.
-        alpha: α of the code, above 1.
+        alpha: α, by which the code multiplies scores; above 1.
 
     Raises:
         DippError: `alpha` is not above 1.
@@ -44,13 +44,13 @@ def paper_exponent(kl_bits: float, alpha: Fraction = Fraction(2)) -> Fraction:
 
 
 def refitted_exponent(kl_bits: float, candidates: int) -> Fraction:
-    """Return s of the shortest code for α = 2, from the table `REFITTED`.
+    """Return the exponent of the shortest code for α = 2, from the table `REFITTED`.
 
     The row is that of the nearest pad ⌈log2 n⌉ − KL; the columns are interpolated in KL.
 
     Args:
         kl_bits: The KL divergence of a chunk in bits, a public guess.
-        candidates: n.
+        candidates: n, the number of candidates.
 
     Raises:
         DippError: `candidates` is below 1.

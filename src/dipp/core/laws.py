@@ -20,7 +20,7 @@ Int32s = NDArray[np.int32]
 Draws = NDArray[np.uint16]
 
 KNOTS = 4096
-"""Largest number of cells in the table of a potential."""
+"""Largest number of intervals between the knots in the table of a potential."""
 LOG2_POLYNOMIAL = (1.47270969, 0.417699707, 1.27376185)
 """Coefficients of −log2(1 − x) ≈ x·(c1 + x·(c2 + x·c3)) on [0, ½]: within 9e-4 bits, and 1 at ½ up to rounding."""
 
@@ -30,16 +30,16 @@ class IntegerLaw(ABC):
     """The score of one coordinate as a function of its draw and its shift."""
 
     limit: int
-    """Largest |m| of a shift."""
+    """Largest absolute value of a shift m."""
 
     @property
     def bound(self) -> int:
-        """Bound on the |score| of a coordinate. It is the limit, because a score is 0 at m = 0 and 1-Lipschitz in m."""
+        """Bound on a coordinate's |score|. It is `limit`, because a score is 0 at m = 0 and 1-Lipschitz in m."""
         return self.limit
 
     @property
     def group_size(self) -> int:
-        """Number of coordinates that one 16-bit draw serves."""
+        """Number of coordinates that share one 16-bit draw."""
         return 1
 
     @abstractmethod
@@ -51,7 +51,7 @@ class IntegerLaw(ABC):
             shifts: The shift m of each coordinate, int32 within ±`limit`.
 
         Returns:
-            Scores in units of 2^−S bits, int32.
+            Scores as int32, counted in multiples of 2^−S bits.
         """
 
 
@@ -76,23 +76,23 @@ class LaplaceLaw(IntegerLaw):
     The top bit of a draw is z's sign (set: positive); a negative z mirrors the other 15 bits, so z grows with the draw.
     The magnitude is the exponential quantile −log2(y/2^16) bits, y = 2^16 − (2t + 1) for the 15-bit t, in 16-bit
     integer arithmetic: y is doubled until its top bit is set (each doubling is one bit), and the rest is a cubic in
-    1 − y/2^16. The magnitude is kept `extra_bits` finer than a unit until the end. Beyond `limit` the exact value of z
-    does not matter to any score, so sums saturate at 2^16 − 1 and `octaves` doublings are enough.
+    1 − y/2^16. Until the end, the magnitude has `extra_bits` binary digits more than z. Beyond `limit` the exact value
+    of z does not matter to any score, so sums saturate at 2^16 − 1 and `octaves` doublings are enough.
     """
 
     unit: int
-    """Units of score per bit of magnitude, times 2^extra_bits."""
+    """The integer by which one bit of magnitude is counted: α·2^S·2^extra_bits, rounded."""
     extra_bits: int
-    """Number of bits by which magnitudes are computed more finely than a unit of score."""
+    """Number of binary digits that magnitudes have beyond those of z until they are complete."""
 
     @classmethod
     def at(cls, alpha: Fraction, fraction_bits: int, limit: int) -> LaplaceLaw:
-        """Return the law of a step, by which one bit of magnitude is α·2^S units of score.
+        """Return the law of a step, by which one bit of magnitude is a score of α·2^S.
 
         Args:
-            alpha: α of the step, a rational.
+            alpha: α, by which the code multiplies scores.
             fraction_bits: S, the number of bits after the binary point of a score.
-            limit: Largest shift, in size.
+            limit: Largest absolute value of a shift.
         """
         exact = alpha * (1 << fraction_bits)
         spare = max(0, 15 - (math.ceil(exact) - 1).bit_length())
@@ -142,9 +142,10 @@ class LaplaceLaw(IntegerLaw):
 class PotentialLaw(IntegerLaw):
     """The law Φ(z) − Φ(z − m) for an even integer potential Φ, linear between knots that lie 2^knot_bits apart.
 
-    Neighbouring knots of a certified channel differ by at most 2^knot_bits (`tabulate` sees to it), so Φ moves by at
-    most one between neighbours: inside a cell by ⌊d·r/2^h⌋ with |d| ≤ 2^h, across a knot continuously. Hence
-    |Φ(z − m) − Φ(z − m')| ≤ |m − m'|. Every |z − m| that can occur lies inside the table.
+    With h = knot_bits, the values of Φ at neighbouring knots of a certified channel differ by some d with |d| ≤ 2^h
+    (`tabulate` sees to it). At a distance r beyond a knot, Φ is its value at the knot plus ⌊d·r/2^h⌋. So Φ moves by at
+    most one between neighbouring integers, and |Φ(z − m) − Φ(z − m')| ≤ |m − m'|. Every |z − m| that can occur lies
+    inside the table.
     """
 
     values: Int32s
@@ -164,7 +165,7 @@ class PotentialLaw(IntegerLaw):
         limit: int,
         certified: bool,
     ) -> PotentialLaw:
-        """Return the law whose Φ is ⌊units_per_nat·φ⌋ at the knots, with z in units of 1/(units_per_nat·unit_slope).
+        """Return the law whose Φ is ⌊units_per_nat·φ⌋ at the knots, with z multiplied by units_per_nat·unit_slope.
 
         For a certified channel, a rise or fall from a knot to the next is cut at 2^knot_bits: rounding alone could
         exceed that.
@@ -172,9 +173,9 @@ class PotentialLaw(IntegerLaw):
         Args:
             cells: The noise values of the 2^16 draws.
             potential: φ, in nats, as a function of noise values.
-            units_per_nat: Units of score in a nat.
+            units_per_nat: The score of one nat.
             unit_slope: The scale of integer shifts (`Channel.unit_slope`).
-            limit: Largest |m| of a shift.
+            limit: Largest absolute value of an integer shift.
             certified: Whether the channel has a certificate.
         """
         z_scale = units_per_nat * unit_slope

@@ -87,7 +87,7 @@ class Mask(ABC):
 
     @abstractmethod
     def require_unit(self, unit: Unit) -> None:
-        """Raise if `worst` is not the worst charge of this kind of unit."""
+        """Raise if `worst` does not compute the largest cost of this kind of unit."""
 
     @abstractmethod
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
@@ -101,10 +101,10 @@ class Mask(ABC):
 
     @abstractmethod
     def worst(self, charges: Sequence[float], channels: int) -> float:
-        """Return the largest total charge of a unit.
+        """Return the largest total cost of a unit over all steps.
 
         Args:
-            charges: What step i charges to every unit that it touches, for each i; such as its ε.
+            charges: What each step costs every unit that it touches, such as its ε.
             channels: Number of channels of the picture.
         """
 
@@ -159,7 +159,7 @@ class FullMask(Mask):
         return np.full(steps, unit.count(geometry), np.int64)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
-        """Return the sum of the charges: every step charges every unit."""
+        """Return the sum of the costs of all steps, because every step touches every unit."""
         return math.fsum(charges)
 
 
@@ -190,7 +190,7 @@ class TurnMask(Mask):
         return 1
 
     def touched(self, seed: bytes, step: int, geometry: Geometry) -> Integers:
-        """Return the coordinates whose slot of the cycle is this step."""
+        """Return the coordinates that this step of its cycle touches."""
         self.require(geometry.channels)
         cycle, slot = divmod(step, self.cycle)
         return np.flatnonzero(_slots(seed, cycle, self.cycle, geometry) == slot).astype(np.int64)
@@ -211,7 +211,7 @@ class TurnMask(Mask):
         return self.counts(steps, geometry)
 
     def worst(self, charges: Sequence[float], channels: int) -> float:
-        """Return the sum over all cycles of the largest charge of any class of ranks modulo P."""
+        """Return the sum over all cycles of the largest cost of any class of ranks modulo P."""
         self.require(channels)
         offsets = [position * (self.cycle // channels) for position in range(channels)]
         dearest = []
@@ -226,7 +226,7 @@ class TurnMask(Mask):
 
 @functools.lru_cache(maxsize=1)  # the steps of a cycle follow each other, and the shuffles take long for large pictures
 def _slots(seed: bytes, cycle: int, period: int, geometry: Geometry) -> NDArray[np.unsignedinteger]:
-    """Return the slot of every coordinate in a cycle of P steps, as bytes if they can hold P − 1."""
+    """Return the step within a cycle (slot) that touches each coordinate, as bytes if they can hold P − 1."""
     pixels, channels = geometry.pixels, geometry.channels
     rank = np.empty(pixels, np.int64)
     rank[randomness.permutation(randomness.stream(seed, 0, cycle, "mask/pixels"), pixels)] = np.arange(pixels)

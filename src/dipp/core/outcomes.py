@@ -33,7 +33,7 @@ class Share(NamedTuple):
     """The private integers begin … end − 1 that all give the same outcome."""
 
     outcome: int
-    """The index of these integers."""
+    """The index that these integers give."""
     begin: int
     """First integer of the share."""
     end: int
@@ -46,7 +46,7 @@ class Outcomes(ABC):
     @property
     @abstractmethod
     def total(self) -> int:
-        """The number of private integers: the private integer is uniform below it."""
+        """The number of possible private integers: the drawn one is uniform from 0 to `total` − 1."""
 
     @abstractmethod
     def log_law(self) -> Floats:
@@ -57,7 +57,7 @@ class Outcomes(ABC):
         """Return the share that holds a private integer."""
 
     def edge(self, number: int) -> int:
-        """Return the first integer of a share, except the lowest share; any whole number picks the share."""
+        """Return the first integer of some share except the lowest one; any whole number picks the share."""
         share = self.share(number % self.total)
         return share.begin or share.end
 

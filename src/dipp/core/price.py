@@ -55,9 +55,9 @@ class Reach(NamedTuple):
     """How far one coordinate can move a selection, in the integers of the step."""
 
     units: int
-    """D: the most units by which one coordinate can move any score."""
+    """D: the most by which one coordinate can move any score, in multiples of 2^−S bits."""
     largest: int
-    """The largest |m| of the coordinate's shift."""
+    """The largest absolute value of the coordinate's integer shift."""
     fraction_bits: int
     """S: scores are counted in multiples of 2^−S bits."""
 
@@ -107,14 +107,14 @@ class Sensitivity(Terms):
     alpha: Fraction
     """α, which the sensitivity includes already."""
     sensitivity: int
-    """D: the most units by which one coordinate can move any score. It is the range of the table in which pixels are
-    looked up, or of the clip if that is smaller."""
+    """D: the most by which one coordinate can move any score, in multiples of 2^−S bits. It is the range of the table
+    in which pixels are looked up, or of the clip if that is smaller."""
     fraction_bits: int
     """S: scores are counted in multiples of 2^−S bits."""
     eta: float
     """η: the most nats that the rounding of the code's tables can add to ε."""
     clip: int | None = None
-    """M: shifts are clipped to ±M units; None without a clip."""
+    """M: integer shifts are clipped to ±M; None without a clip."""
     slope: int | None = None
     """A(1), if shifts are clipped: the price of a small change is in proportion to 2A(1), and not to D, which may be
     smaller. None without a clip, because A(1) is then D/2."""
@@ -150,18 +150,18 @@ class Sensitivity(Terms):
         return str(self.alpha), str(self.sensitivity), str(self.fraction_bits)
 
     def moved(self, change: int = LEVELS) -> Reach:
-        """Return how far a coordinate moves a selection if it changes by at most `change` of the 255 levels."""
+        """Return how far a coordinate moves a selection if it changes by at most `change` of the 255 pixel levels."""
         largest = self.sensitivity
         if self.clip is not None and self.slope is not None:
             largest = min(self.clip, 2 * self.slope)
         return Reach(self.units(change), largest, self.fraction_bits)
 
     def units(self, change: int) -> int:
-        """Return the most units by which a coordinate moves a score if it changes by `change` of the 255 levels.
+        """Return the most by which a coordinate moves a score if it changes by `change` of the 255 pixel levels.
 
-        A(v) truncates unit·v/127.5 toward zero, with unit < A(1) + 1. Truncation toward zero moves by no more than the
-        real difference, rounded up: on either side of zero it is a floor of sizes, across zero it only loses. The
-        product is a float, and off by less than 2^−20 of a unit: the added 1 covers that if the real bound is a whole
+        The level A truncates unit·v/127.5 towards zero for a pixel value v, with unit < A(1) + 1. Truncation moves by
+        no more than the real difference, rounded up: on either side of zero it rounds sizes down, across zero it only
+        loses. The product is a float, and off by less than 2^−20: the added 1 covers that if the real bound is a whole
         number, and changes nothing otherwise. A clipped value moves by no more than the value itself.
         """
         slope = self.sensitivity // 2 if self.slope is None else self.slope
@@ -191,8 +191,8 @@ class StepRecord(NamedTuple):
     candidates: int
     """Number of candidates of each draw."""
     table: NDArray[np.int32] = np.zeros(1, np.int32)
-    """A(x) of each of the 256 pixel values: the table in which private pixels were looked up. Only codes that pay for a
-    sensitivity use it."""
+    """The integer level of each of the 256 pixel values: the table in which private pixels were looked up. Only codes
+    that pay for a sensitivity use it."""
     clip: int | None = None
     """M, to which shifts were clipped; None without a clip."""
     fraction_bits: int = 0

@@ -5,10 +5,10 @@ can be regenerated alone. It is public; privacy never rests on it. Its layout is
 
     stream   = SHA-256("dipp/1/" + purpose + 0x00 + seed[16] + u64le(image) + u32le(step))
     key      = stream bytes 0-7  (two u32le);   nonce = stream bytes 8-11 (u32le)
-    block    = Philox(counter = (group, candidate // 8, chunk, nonce), key): four 32-bit words, eight 16-bit draws
-    draw     = the 16-bit half number candidate % 8 of the block, low halves first
+    output   = Philox(counter = (group, candidate // 8, chunk, nonce), key): four 32-bit words, eight 16-bit draws
+    draw     = the 16-bit half number candidate % 8 of the output, low halves first
 
-The eight draws of a block belong to eight consecutive candidates and one *group* of coordinates: a group is one
+The eight draws of an output belong to eight consecutive candidates and one *group* of coordinates: a group is one
 coordinate for the 16-bit channels, and sixteen coordinates (bit i of the draw is coordinate 16·group + i) for the sign
 channel. `image` may be the number of a public group of images, which then share their candidates.
 
@@ -32,7 +32,7 @@ from dipp.errors import DippError
 SEED_BYTES = 16
 """Length of a public seed in bytes."""
 DRAWS_PER_BLOCK = 8
-"""Number of 16-bit draws in one Philox block of 128 bits."""
+"""Number of 16-bit draws in one Philox block, which is an output of 128 bits."""
 CACHED_BLOCKS = 1 << 12
 """Number of Philox blocks that are computed at a time."""
 PHILOX_ROUNDS = 10
@@ -50,7 +50,7 @@ def private_bytes(count: int) -> bytes:
 
 
 def private_uniforms(count: int) -> NDArray[np.float64]:
-    """Return `count` private reals, uniform on the midpoints of 2^52 equal cells of (0, 1), as float64.
+    """Return `count` private reals, uniform on the midpoints of 2^52 equal parts of (0, 1), as float64.
 
     Only codes without a certified ε use them.
     """
@@ -115,14 +115,14 @@ def stream(seed: bytes, image: int = 0, step: int = 0, purpose: str = "candidate
 
 
 def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> tuple[Words, Words, Words, Words]:
-    """Return the blocks of Philox 4x32-10: the reference for every other implementation in dipp.
+    """Return the outputs of Philox 4x32-10: the reference for every other implementation in dipp.
 
     Args:
         counter: The four counter words, uint32 arrays that broadcast against each other.
         key: The two key words, likewise.
 
     Returns:
-        The four words of each block, uint32.
+        The four words of each output, uint32.
     """
     c0, c1, c2, c3 = (np.asarray(c, np.uint64) for c in counter)
     k0, k1 = (np.asarray(k, np.uint64) for k in key)
@@ -159,7 +159,7 @@ def draws(source: Stream, chunk: int, group: NDArray[np.integer], candidate: NDA
 def uniforms(source: Stream, count: int) -> NDArray[np.float64]:
     """Return `count` public uniform numbers in (0, 1) with 32 bits each, as float64.
 
-    Numbers 4·i … 4·i + 3 are the words of block i of the stream.
+    Numbers 4·i … 4·i + 3 are the words of Philox block i of the stream.
 
     Args:
         source: The stream of public random words.
@@ -174,7 +174,7 @@ def uniforms_at(source: Stream, index: NDArray[np.integer], dims: int) -> NDArra
     Args:
         source: The stream.
         index: Whole numbers below 2^64, in any order, of shape (n,).
-        dims: How many numbers each index has; a block of the stream gives two.
+        dims: How many numbers each index has; a Philox block gives two.
 
     Returns:
         Numbers of shape (n, dims), float64.
@@ -221,12 +221,12 @@ def permutation(source: Stream, count: int) -> NDArray[np.int64]:
 
 
 def _midpoints(cells: NDArray[np.unsignedinteger], bits: int) -> NDArray[np.float64]:
-    """Return the midpoints of the given cells, where 2^bits equal cells divide (0, 1)."""
+    """Return the midpoints of the parts with these numbers, where 2^bits equal parts divide (0, 1)."""
     return (cells.astype(np.float64) + 0.5) * 2.0**-bits
 
 
 def words(source: Stream, count: int) -> Words:
-    """Return the first `count` words of a stream as uint32; words 4·i … 4·i + 3 are block i.
+    """Return the first `count` 32-bit words of a stream as uint32; words 4·i … 4·i + 3 are Philox block i.
 
     Args:
         source: The stream.

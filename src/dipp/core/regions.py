@@ -10,7 +10,7 @@ is no bound for it, its ε is infinite.
 
 **Coarse pixels.** A place is divided into parts × parts coarse pixels, whatever its size. Coarse pixel (i, j) of a box
 of h × w pixels has the rows from ⌊i·h/parts⌋ up to the next such cut, one row at least, and the columns likewise. Its
-mean is that of those of its pixels that belong to the place; it is 0 if none does, which is public. The coarse
+value is the mean of its pixels that belong to the place; it is 0 if it has no such pixel, which is public. The coarse
 pictures of the places stand one below the other. So a coarse pixel depends on pixels of one unit alone.
 """
 
@@ -75,11 +75,11 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, unit: int, mask: Mask) -> Place:
-        """Return the place of the pixels of a mask (H, W) of a picture, in the smallest box that holds them.
+        """Return the smallest box that holds all pixels of a mask, with the mask.
 
         Args:
-            unit: Number of the unit.
-            mask: Mask (H, W) of the picture.
+            unit: Number of the unit to which the pixels belong.
+            mask: Mask (H, W) of a whole picture.
         """
         rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
         top, left, bottom, right = (int(edge) for edge in (rows[0], columns[0], rows[-1] + 1, columns[-1] + 1))
@@ -89,7 +89,7 @@ class Place(NamedTuple):
         return cls(unit, left, top, right - left, bottom - top, () if flat.all() else tuple(lengths))
 
     def require(self) -> None:
-        """Raise if a number is out of its range, or the runs are not the only valid form of a mask of the box."""
+        """Raise if a number is out of its range, or the runs are not those that `of` writes for a mask of the box."""
         box = self.unit, self.left, self.top, self.width, self.height
         if not all(type(number) is int and 0 <= number <= MAX_PIXELS for number in (*box, *self.runs)):
             raise DippError("regions", "must be whole numbers from 0: unit, left, top, width, height and runs")
@@ -102,7 +102,7 @@ class Place(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the runs cover the whole box, for which no runs are the only valid form."""
+        """Whether runs are listed although the mask is the whole box; such a mask must be written as empty runs."""
         return self.runs[0] == 0 and len(self.runs) == 2
 
     def meets(self, other: Place) -> bool:
@@ -131,7 +131,7 @@ class Regions(Unit):
     """
 
     places: tuple[Place, ...]
-    """The places; lists of their numbers, as in JSON, are converted."""
+    """The boxes of all regions; lists of numbers, as in JSON, are converted to `Place`."""
     kind, number = "region", 3
     surrounded = True
 
@@ -175,7 +175,7 @@ class Regions(Unit):
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """The pixels outside the regions, and what declaring regions tells."""
+        """Texts on two gaps: the pixels outside the regions, and what the positions of the regions tell."""
         return (
             "what lies outside the regions: it is released as it was, and its ε is infinite",
             "where the regions are, their sizes, masks, kinds and number: declaring them told that",
@@ -196,7 +196,7 @@ class Regions(Unit):
 
     @property
     def beyond(self) -> str:
-        """A text that says that pixels outside the regions have no bound."""
+        """A text that says that no ε bounds what is told about pixels outside the regions."""
         return ", as far as it lies in regions; what lies outside has no bound"
 
     def count(self, geometry: Geometry) -> int:  # noqa: ARG002

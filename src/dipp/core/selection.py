@@ -1,7 +1,8 @@
 """Selection: the private draw of one index from integer scores, by an exact law. This is the privacy-critical core.
 
-**Law.** Scores u_k are integers in units of 2^−S bits (α and the public Poisson order are already in them). With
-u_max = max u, the exponent e_k = min(u_max − u_k, R·2^S) splits into whole bits j and a fraction f, and
+**Law.** Candidate k of n has a score u_k, an integer that counts multiples of 2^−S bits (α and the public Poisson order
+are already in it). The best score is u_max, and scores more than R bits below it count as if they were R bits below.
+The exponent e_k = min(u_max − u_k, R·2^S) splits into whole bits j and a fraction f, and the index K has the law
 
     P[K = k] = w_k / Σ_i w_i,      w_k = F[f_k] · 2^(R − j_k),      F[f] = round(2^(40 − f/2^S)) ∈ [2^39, 2^40].
 
@@ -9,7 +10,7 @@ All sums are exact integers: at most 2^22 fractions below 2^40 fit into an int64
 added, fit into two 64-bit limbs. One uniform integer below the total, from the operating system's CSPRNG, picks the bin
 and then the index inside it.
 
-**Proof sketch of privacy.** Let the input move so that no score moves by more than s units: |u_k − u'_k| ≤ s for all k.
+**Proof sketch of privacy.** Let the input change so that no score moves by more than s: |u_k − u'_k| ≤ s for all k.
 Put ũ_k = max(u_k, u_max − R·2^S). Since u_max moves by at most s, so does every ũ_k: the clip is free. Without the
 rounding of F, P[k] = 2^(ũ_k/2^S) / Σ_i 2^(ũ_i/2^S) (the common factor u_max cancels); numerator and denominator each
 change by a factor of at most 2^(s/2^S), so ln P[k]/P'[k] ≤ 2s·ln 2/2^S. Rounding moves a weight by at most 1/2, and no
@@ -31,7 +32,7 @@ from dipp.core import randomness
 from dipp.errors import DippError
 
 RANGE_BITS = 64
-"""R: scores further than this below the best one are treated as if they were this far."""
+"""R, in bits: scores further than this below the best one are treated as if they were this far below it."""
 BINS = RANGE_BITS + 1
 """Number of bins of candidates, one for each whole number of bits j = 0 … R."""
 FRACTION_WEIGHT_BITS = 40
@@ -60,8 +61,8 @@ def epsilon(sensitivity: int, fraction_bits: int) -> float:
     """Return the pure ε of a selection, 2s·ln 2/2^S + η, rounded up.
 
     Args:
-        sensitivity: s, the most units of 2^−S bits by which a change of the input moves any score.
-        fraction_bits: S.
+        sensitivity: s, the most by which a change of the input moves any score, in multiples of 2^−S bits.
+        fraction_bits: S, the number of bits after the binary point of a score.
 
     Raises:
         DippError: `sensitivity` is negative, or `fraction_bits` is out of range.
@@ -75,7 +76,7 @@ def epsilon(sensitivity: int, fraction_bits: int) -> float:
 
 @functools.cache
 def _roots(fraction_bits: int) -> tuple[int, ...]:
-    """Return 2^(−2^i/2^S)·2^192 for i = 0 … S; each is the square root of the next, rounded down."""
+    """Return 2^(−2^i/2^S)·2^192 for i = 0 … S (S: `fraction_bits`); each is the root of the next, rounded down."""
     roots = [1 << (POWER_BITS - 1)]
     for _ in range(fraction_bits):
         roots.append(math.isqrt(roots[-1] << POWER_BITS))
@@ -86,8 +87,8 @@ def power(units: int, fraction_bits: int) -> int:
     """Return 2^(−units/2^S)·2^192 for units ≥ 0, by integer arithmetic, with a relative error below 2^−170.
 
     Args:
-        units: Number of units of 2^−S bits.
-        fraction_bits: S.
+        units: The negative exponent, in multiples of 2^−S.
+        fraction_bits: S, the number of bits after the binary point of a score.
     """
     _check_scale(fraction_bits)
     whole, fraction = units >> fraction_bits, units & ((1 << fraction_bits) - 1)
@@ -100,7 +101,7 @@ def power(units: int, fraction_bits: int) -> int:
 
 @functools.cache
 def fraction_weights(fraction_bits: int) -> Sums:
-    """Return the table F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1 as int64, by integer arithmetic only.
+    """Return the table F[f] = round(2^(40 − f/2^S)) for f = 0 … 2^S − 1 as int64, where S is `fraction_bits`.
 
     2^(−1/2^S) is taken by S integer square roots at 192 bits and raised to the powers by multiplication; the error of
     the chain stays below 2^−170 relative, so that every entry is the nearest integer (a tie is impossible:
@@ -118,7 +119,7 @@ def fraction_weights(fraction_bits: int) -> Sums:
 
 
 def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the whole bits j and the fraction f of e_k = min(u_max − u_k, R·2^S), along the last axis.
+    """Return how far each score lies below the best score of its chunk: whole bits j, and the fraction f in 2^−S bits.
 
     Args:
         scores: Scores of chunks × n candidates, int32.
@@ -131,11 +132,13 @@ def exponents(scores: Scores, fraction_bits: int) -> tuple[NDArray[np.int64], ND
 
 
 def bin_sums(scores: Scores, fraction_bits: int) -> Sums:
-    """Return the exact sums Σ F[f_k] over the candidates of each bin j.
+    """Return the exact sums of the fraction weights F[f] over the candidates of each bin.
+
+    Bin j has the candidates whose scores lie j whole bits below the best score of their chunk (`exponents`).
 
     Args:
         scores: Chunks × n scores, int32.
-        fraction_bits: S.
+        fraction_bits: S, the number of bits after the binary point of a score.
 
     Returns:
         Chunks × (R + 1) sums, int64.
@@ -148,13 +151,13 @@ def bin_sums(scores: Scores, fraction_bits: int) -> Sums:
 
 
 def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums) -> NDArray[np.int64]:
-    """Return the first candidate at which the running sum of weights inside the chosen bin exceeds the offset.
+    """Return, for each chunk, the first candidate at which the running sum of the weights in a bin exceeds an offset.
 
     Args:
         scores: Chunks × n scores, int32.
-        fraction_bits: S.
-        bins: The chosen bin of each chunk (`draw_bins`).
-        offsets: The offset into the weights of the chosen bin, of each chunk (`draw_bins`).
+        fraction_bits: S, the number of bits after the binary point of a score.
+        bins: The drawn bin of each chunk (`draw_bins`).
+        offsets: The drawn offset of each chunk into the weights of its bin (`draw_bins`).
 
     Returns:
         The index of each chunk, int64.
@@ -173,13 +176,15 @@ def locate(scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets:
 
 
 def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
-    """Draw a bin and an offset into its weights for each chunk, by one private integer; both have their exact law.
+    """Draw for each chunk, by one private integer, a bin of candidates and an offset into the weights of this bin.
 
     Args:
         sums: Chunks × (R + 1) sums of weights, int64 (`bin_sums`).
 
     Returns:
         The bin and the offset of each chunk, int64.
+
+    *Claim.* Both have their exact law.
 
     *Proof.* The total T = Σ_j sums[j]·2^(R − j) < 2^63·2^65 = 2^128 is a two-limb integer. A uniform r < T falls into
     bin j with probability sums[j]·2^(R − j)/T; given that, r minus what lies before is uniform below sums[j]·2^(R − j),
@@ -207,7 +212,7 @@ def draw_bins(sums: Sums) -> tuple[NDArray[np.int64], Sums]:
 
 
 def _running_totals(sums: Sums) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return the running sums of sums[j]·2^(64 − j) over j up to the last bin in use, as high and low limbs."""
+    """Return the running sums of sums[j]·2^(64 − j) over the bins j up to the last used one, as high and low limbs."""
     used = int(np.flatnonzero(sums.any(axis=0))[-1]) + 1
     words, whole = sums[:, :used].astype(np.uint64), np.arange(used, dtype=np.uint64)
     full = np.uint64(64)
@@ -235,7 +240,7 @@ def _uniform_below(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[N
 
 
 def _smear(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return words in which every bit below the highest set bit is set, too."""
+    """Return integers in which every bit below the highest set bit is set, too."""
     for shift in (1, 2, 4, 8, 16, 32):
         word = word | (word >> np.uint64(shift))
     return word
@@ -253,7 +258,7 @@ def select(scores: Scores, fraction_bits: int) -> NDArray[np.int64]:
 
     Args:
         scores: Chunks × n scores, int32, below `MAX_ABS_SCORE` in absolute value; 1 ≤ n ≤ `MAX_CANDIDATES`.
-        fraction_bits: S.
+        fraction_bits: S, the number of bits after the binary point of a score.
 
     Returns:
         The index of each chunk, int64.

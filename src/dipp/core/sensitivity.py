@@ -22,10 +22,10 @@ class SensitivityCode(Code):
 
     @classmethod
     def at(cls, alpha: Fraction) -> Self:
-        """Return the code of this kind with this α; raise if the code has another α.
+        """Return the code of this class that multiplies scores by α; raise if the class fixes another α.
 
         Args:
-            alpha: α of the code, a rational.
+            alpha: α, by which scores are multiplied.
         """
         if alpha != cls().score_alpha:
             raise DippError("alpha", f"must be {cls().score_alpha} for {cls.name}, got {alpha}")
@@ -38,7 +38,7 @@ class SensitivityCode(Code):
         Args:
             moved: How far one coordinate can move a selection.
             touched: The number of coordinates of the pixel that take part.
-            apart: Whether each coordinate takes part in another selection.
+            apart: Whether each of these coordinates takes part in a different selection.
         """
 
     @abstractmethod
@@ -50,7 +50,7 @@ class SensitivityCode(Code):
         """
 
     def terms(self, step: CodedStep, channel: Channel) -> Sensitivity:
-        """Return the terms that follow from the integers of a step."""
+        """Return the terms that follow from the integers of a planned step."""
         integers = step.arithmetic(channel, self.score_alpha)
         slope = None if integers.clip is None else integers.level_of_one
         eta, clip = self.eta(integers.moved), integers.largest_shift
@@ -93,7 +93,7 @@ class TiltedCode(SensitivityCode):
 
     @abstractmethod
     def pure(self, rho: float) -> float:
-        """Return the pure ε of a clipped selection whose zCDP parameter is ρ.
+        """Return the pure ε of a clipped selection from its ρ of zCDP.
 
         Args:
             rho: ρ of the selection.

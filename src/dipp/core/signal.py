@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 HALF = 127.5
-"""Half of the largest pixel value: the pixel levels in one unit of x."""
+"""Half of the largest pixel value: the number of pixel levels in a change of x by 1."""
 
 
 def to_signal(pixels: Any) -> Any:

@@ -23,7 +23,7 @@ MAX_INDEX_BITS = MAX_CANDIDATES.bit_length() - 1
 
 
 class CodedStep(ABC):
-    """One coded step: a gain in SNR, the sizes of its chunks and indices, and its integers."""
+    """The public numbers of one coded step: its gain in SNR, and the sizes of its chunks and indices."""
 
     number: ClassVar[int]
     """Number of the kind of steps in files."""
@@ -40,7 +40,7 @@ class CodedStep(ABC):
     index_bits: int
     """log2 n: the index of each chunk is one of 2^index_bits candidates."""
     exponent_units: int
-    """Parameter of the entropy code of indices (`Code.exponent_units`); 0 for indices of fixed length."""
+    """Exponent of the entropy code of indices, as a number of 64ths; 0 for indices of fixed length."""
 
     @property
     def candidates(self) -> int:
@@ -49,12 +49,12 @@ class CodedStep(ABC):
 
     @classmethod
     def to_columns(cls, steps: Sequence[Self]) -> dict[str, list[Any]]:
-        """Return the numbers of the steps for each of `columns`, by name of the column."""
+        """Return a dictionary from the name of each column to its numbers, one for each step."""
         return {column.name: [getattr(step, column.name) for step in steps] for column in cls.columns}
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Self, ...]:
-        """Return the steps with these columns by name, those of the code included."""
+        """Return the steps whose numbers stand in these columns; the columns of the code are included."""
         rows = zip(*columns.values(), strict=True)
         return tuple(cls(**dict(zip(columns, row, strict=True))) for row in rows)
 
@@ -64,7 +64,7 @@ class CodedStep(ABC):
 
         Args:
             channel: The channel of the plan.
-            alpha: α of the code.
+            alpha: α, by which the code multiplies scores.
         """
 
     @property
@@ -74,7 +74,7 @@ class CodedStep(ABC):
 
     @property
     def draws(self) -> int:
-        """Number of blocks, each with one draw, of a box of a unit; raise if the step does not divide units."""
+        """Number of draws, one for each block, in each box of a unit; raise if the step does not divide units."""
         raise DippError("step", f"must be a question, which divides units into blocks, got steps of {self.kind}")
 
     @property
@@ -83,7 +83,7 @@ class CodedStep(ABC):
         return False
 
     def grid(self, unit: Unit, geometry: Geometry) -> tuple[Unit, Geometry]:
-        """Return the unit and the geometry of the coordinates that the step codes: by default those of the picture.
+        """Return the unit and the geometry of the grid of coordinates that the step codes; by default the picture's.
 
         Args:
             unit: The unit of the plan.

@@ -28,7 +28,7 @@ from dipp.core.words import counted
 from dipp.errors import DippError
 
 MAX_LEVEL = 4
-"""Largest level of a step of sensing; its predictions have a sixteenth of the resolution."""
+"""Largest network level of a sensing step, whose predictions have a sixteenth of the picture's resolution."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Step(CodedStep):
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> tuple[Step, ...]:
-        """Return one step from each timestep to the next."""
+        """Return one step from each listed timestep to the next."""
         rest = {name: values for name, values in columns.items() if name != "timesteps"}
         times = columns["timesteps"]
         return super().from_columns({"start": times[:-1], "end": times[1:], **rest})
@@ -75,7 +75,7 @@ class Step(CodedStep):
 
     @classmethod
     def words(cls, steps: Sequence[Step], groups: int) -> str:  # noqa: ARG003
-        """Return the timesteps from the first to the last, in one line."""
+        """Return the timesteps from the first to the last as a text of one line."""
         return " → ".join(str(t) for t in (steps[0].start, *(step.end for step in steps)))
 
     @classmethod
@@ -92,15 +92,16 @@ class Step(CodedStep):
 class SensingStep(CodedStep):
     """One step of clipped sensing: noisy signs of clipped residuals, whose tilt and gain are two separate numbers.
 
-    The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0. The gain is the growth of the SNR of the
-    state. It is public, and chosen so that the update of the state is right on average over public pictures. The level
-    is the resolution of the public prediction x̂0. Gain and level have no part in the privacy.
+    The private part is the tilt θ = V·clip(r/c, ±1) of a residual r = x0 − x̂0, the difference of a pixel and its
+    prediction. The gain is the growth of the SNR of the state. It is public, and chosen so that the update of the state
+    is right on average over public pictures. The level is the resolution at which the denoiser predicts. Gain and level
+    have no part in the privacy.
     """
 
     tilt: float
     """V: the largest tilt, in nats, as a 32-bit float."""
     clip: float
-    """c: the tilt is V for every |residual| from c on; a 32-bit float."""
+    """c: the tilt is V for every |residual| of at least c; a 32-bit float."""
     snr_gain: float
     chunk_size: int
     index_bits: int
@@ -144,7 +145,7 @@ class SensingStep(CodedStep):
 
     @classmethod
     def words(cls, steps: Sequence[SensingStep], groups: int) -> str:
-        """Return the number of steps, the groups in a pass and the final SNR, in one line."""
+        """Return the number of steps, of steps in a pass, and the final SNR, as a text of one line."""
         gained = sum(step.snr_gain for step in steps)
         return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
 
@@ -180,7 +181,7 @@ class Question(CodedStep):
     candidate: int
     """The kind of candidates: `WORDS` or `SIGNS`."""
     scale: float
-    """The factor of observed candidates, as a 32-bit float; 1 for words."""
+    """The factor by which a drawn candidate is multiplied, as a 32-bit float; 1 for words."""
     best: int
     """m: the number of candidates with the heavy weight."""
     heavy: int
@@ -229,7 +230,7 @@ class Question(CodedStep):
 
     @property
     def draws(self) -> int:
-        """Number of blocks of a box of a unit: split²."""
+        """Number of draws, one for each block, in each box of a unit: split²."""
         return self.split**2
 
     @property
@@ -256,7 +257,7 @@ class Question(CodedStep):
         return unit.grid(geometry, self.parts)
 
     def arithmetic(self, channel: Channel, alpha: Fraction) -> Arithmetic:
-        """Return the integers of an unclipped step of gain 1, on which no draw of a question depends."""
+        """Return the integers of an unclipped step of gain 1; the draws of a question use none of them."""
         return _arithmetic(channel, 1.0, alpha)
 
     @classmethod
@@ -278,7 +279,7 @@ class Question(CodedStep):
 
     @classmethod
     def words(cls, steps: Sequence[Question], groups: int) -> str:  # noqa: ARG003
-        """Return the number of questions and the draws of a unit, in one line."""
+        """Return the number of questions, and of the draws of a unit, as a text of one line."""
         draws = "+".join(str(step.draws) for step in steps)
         answers = "1 draw" if draws == "1" else f"{draws} draws"
         return f"{counted(len(steps), 'question')} to each unit, answered with {answers}"

@@ -153,7 +153,7 @@ class Unit(ABC):
 
     @abstractmethod
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return the largest number of units that a rectangular object can overlap, wherever it lies.
+        """Return the largest number of units of a picture that a rectangular object can overlap, wherever it lies.
 
         Args:
             width: Width of the object in pixels, at least 1.
@@ -188,7 +188,7 @@ class Unit(ABC):
         return len(self.divisions(length, parts)) - 1
 
     def divided(self, parts: int) -> Unit:
-        """Return this unit on the coarse picture, which has one pixel for each part of `divisions`.
+        """Return the unit that divides the coarse picture, which has one pixel for each part of `divisions`.
 
         Args:
             parts: Number of parts of a side of a unit.
@@ -200,7 +200,7 @@ class Unit(ABC):
 
     @property
     def beyond(self) -> str:
-        """What a price by object size leaves out, in words that follow it; empty if units cover the whole picture."""
+        """A text on the pixels that the price of an object leaves out; empty if units cover the whole picture."""
         return ""
 
     def require_within(self, geometry: Geometry) -> None:  # noqa: B027 - most units divide any picture
@@ -265,7 +265,7 @@ class Unit(ABC):
 
 
 def within(width: int, height: int, geometry: Geometry | None) -> tuple[int, int]:
-    """Return the largest width and height that an object can share with a picture, in pixels.
+    """Return the width and height, in pixels, of the largest part of an object that can lie within a picture.
 
     Args:
         width: Width of the object in pixels.

@@ -74,7 +74,10 @@ class BlockDeal(UnitDeal):
         return unit.most_places * step.draws
 
     def require_touched(self, touched: int, mask: Mask, channels: int, unit: Unit) -> None:  # noqa: ARG002
-        """Raise if `touched` is not the number of blocks of a unit, whose boxes are divided by powers of two."""
+        """Raise unless a unit of one step can have `touched` blocks, and so `touched` draws.
+
+        A unit has at most `most_places` boxes, each with split × split blocks for a power of two `split`.
+        """
         if touched not in {unit.most_places * 4**i for i in range(6)}:
             times = f", times its {unit.most_places} places" * (unit.most_places > 1)
             raise DippError("touched", f"must be 1, 4, 16, 64, 256 or 1024 blocks of a unit{times}, got {touched}")

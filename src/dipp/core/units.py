@@ -4,7 +4,7 @@
 |---|---|---|
 | `pixel` | all channels of one pixel | w·h |
 | `cell` b | everything in one b×b square of a grid from the top left corner | (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1) |
-| `region` | everything in one declared region (`core.regions`); what lies outside all of them is public | see there |
+| `region` | everything in one declared region; what lies outside all of them is public | see `core.regions` |
 | `picture` | everything but the size | 1 |
 """
 
@@ -55,7 +55,7 @@ class Pixel(Unit):
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """What neighbouring pixels tell, what many pixels show together, and pixels that were mixed before encoding."""
+        """Texts on three gaps: what neighbouring pixels tell, what many pixels show together, and mixed pixels."""
         return (
             "what the neighbours of a pixel tell about it: ε bounds what the file adds for somebody who knows them all",
             "what many pixels show together: k of them cost k times ε, so faces, plates, text and places stay "
@@ -162,10 +162,10 @@ class Cells(Unit):
         return np.asarray(row // self.side * -(-geometry.width // self.side) + column // self.side, np.int64)
 
     def met(self, width: int, height: int, geometry: Geometry | None = None) -> int:
-        """Return (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1), each factor at most the cells of the picture along that axis.
+        """Return (⌈(w−1)/b⌉ + 1)·(⌈(h−1)/b⌉ + 1) for an object of w×h pixels and cells of side b.
 
         Along one axis w pixels from position p on meet the cells ⌊p/b⌋ … ⌊(p + w − 1)/b⌋. That is ⌈(w − 1)/b⌉ + 1 of
-        them at most, reached at p = b − 1.
+        them at most, reached at p = b − 1. Each factor is limited to the cells of the picture along its axis.
         """
         width, height = within(width, height, geometry)
         wide, high = (-(-(side - 1) // self.side) + 1 for side in (width, height))
@@ -174,7 +174,7 @@ class Cells(Unit):
         return wide * high
 
     def divisions(self, length: int, parts: int) -> Integers:
-        """Return the multiples of side/parts, a whole number, so that each part lies in one cell."""
+        """Return the multiples of side/parts below `length`, then `length`; raise if side/parts is not whole."""
         if parts < 1 or self.side % parts:
             raise DippError("unit", f"is a {self.short}, whose side {parts} does not divide", "take a multiple of it")
         return np.append(np.arange(0, length, self.side // parts), length)
@@ -231,7 +231,7 @@ class Picture(Unit):
 
     @property
     def uncovered(self) -> tuple[str, ...]:
-        """Other pictures of the same subject, and what somebody knows beforehand."""
+        """Texts on two gaps: other pictures of the same subject, and what somebody knows beforehand."""
         return (
             "what other pictures of the same person, place or object show: each pays for itself, and their ε add up",
             "what somebody knows about the picture beforehand: ε bounds what the file adds to it",
