@@ -16,6 +16,7 @@ Code, tables, formulas, links and quotations are not prose, and are left out.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 import tokenize
@@ -50,7 +51,7 @@ NOUNS = (
     "On|At|Whose|And|Also|But|Or|Nor|It|They|This|These|No|Not|Nothing|Number|Other|Another|Pictures|Images|Files|Bytes|Bits"
 )
 """First words of docstrings that are no verb: a function says what it does."""
-LONGEST = {".md": 30, ".py": 36, ".ts": 36}
+LONGEST = {".md": 30, ".ipynb": 30, ".py": 36, ".ts": 36}
 """Largest number of words of a sentence, by the kind of file: documents have shorter sentences than docstrings."""
 
 
@@ -146,6 +147,13 @@ def _markdown(path: Path) -> Iterator[Text]:
         line += paragraph.count("\n")
 
 
+def _notebook(path: Path) -> Iterator[Text]:
+    """Yield the text of a notebook; its line is the number of the cell."""
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"], 1):
+        if cell["cell_type"] == "markdown":
+            yield Text(number, "".join(cell["source"]))
+
+
 def _typescript(path: Path) -> Iterator[Text]:
     """Yield the comments of a TypeScript file."""
     source = path.read_text(encoding="utf-8")
@@ -155,7 +163,7 @@ def _typescript(path: Path) -> Iterator[Text]:
         yield Text(line, re.sub(r"^\s*\* ?", "", block.strip(), flags=re.MULTILINE))
 
 
-READERS = {".py": _python, ".md": _markdown, ".ts": _typescript}
+READERS = {".py": _python, ".md": _markdown, ".ipynb": _notebook, ".ts": _typescript}
 """How each kind of file is read."""
 
 
