@@ -64,7 +64,7 @@ def test_the_surroundings_are_those_of_epsilon_0(kind: str, tmp_path: Path) -> N
     content = file_of(pair()[0], kind)
     never, asked = redacted(content, 0), redacted(content, 64)
     opened = [sources.open_source(one.content) for one in (never, asked)]
-    cells = opened[0].covered(opened[0].cells(inside(opened[0].marked().shape)))
+    cells = opened[0].covered(opened[0].cells(inside(opened[0].decoded().shape)))
     levels = [one.levels() for one in opened]
     np.testing.assert_array_equal(levels[0][~cells], levels[1][~cells])
     assert (levels[0][cells] != levels[1][cells]).any()

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 
 def unit_of(source: Original, placed: PlacedRegions, margin: Margin) -> Regions | None:
-    """Return the unit of a picture's regions, with one place for each region; None if there are no regions.
+    """Return the unit of a certificate about a picture's regions; None if there are no regions.
 
-    Regions get the same number, and so pay together, if they have one id or share a cell.
+    The unit holds a place for each region. Places of regions with one id, or with a common cell, get the same number:
+    they are protected together.
 
     Args:
         source: The picture.
@@ -65,13 +66,13 @@ def base_of(source: Original, cells: Mask, fill: Fill) -> Any:
     Args:
         source: The original picture.
         cells: Mask of the hidden cells.
-        fill: The fill.
+        fill: Function that paints the hidden cells.
     """
     return open_source(source.redacted(cells, fill), accept_lossy=True).levels()
 
 
 def shown(denoiser: Denoiser, archive: Archive, base: Any) -> Fill:
-    """Return the fill that pastes the picture which the answers of an archive show.
+    """Return a fill that pastes pixels of a public picture: the base, with the answers of an archive added.
 
     Args:
         denoiser: The denoiser whose words are the answers.

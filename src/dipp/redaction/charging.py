@@ -27,7 +27,7 @@ COMMAND = "redact"
 
 @dataclass(frozen=True)
 class Remainder:
-    """What all redactions of a picture leave hidden."""
+    """The pixels that all redactions of a picture leave hidden."""
 
     releases: int
     """Number of the redactions, and of other releases without a certificate."""
@@ -62,10 +62,9 @@ def charge(
 
 
 def differs(odometer: Odometer, mark: bytes, mask: Mask) -> str:
-    """Return in words how the pixels that a new release hides differ from those that all earlier releases hid.
+    """Return in words how the hidden pixels of a new release differ from those that all earlier releases hid.
 
-    The text is empty if they do not differ. They do if pixels that are hidden now were shown before, or if pixels that
-    are shown now were hidden until now.
+    The text is empty if no pixel that is hidden now was shown before, and no pixel that is shown now was always hidden.
 
     Args:
         odometer: The odometer.
@@ -99,12 +98,14 @@ def row(meter: Meter, number: int, name: str, content: bytes, source: Original, 
 
 
 def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Remainder | None:
-    """Return what all redactions of a picture leave hidden; None if it was never released without a certificate.
+    """Return which pixels all redactions of a picture leave hidden; None without any.
+
+    A release without a certificate counts as a redaction that hides nothing.
 
     Args:
         odometer: The odometer.
         mark: The mark by which the odometer knows the picture.
-        now: (H, W): which pixels a redaction hides that is not charged yet; None to leave it out.
+        now: Mask (H, W) of the pixels that a new redaction hides, which is not charged yet; None if there is none.
     """
     rows = odometer.hidden(mark)
     if not rows:
@@ -130,8 +131,8 @@ def unpacked(row: bytes) -> Mask:
 
 
 def _known_by(content: bytes, source: Original) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """Return the values that identify a picture: those of `dipp encode`, or the file's own if encode cannot read it."""
+    """Return the pixels by which the odometer knows a picture: as `dipp encode` reads them, or else as stored."""
     try:
         return pictures.known_by(content)
     except DippError:
-        return source.marked()
+        return source.decoded()

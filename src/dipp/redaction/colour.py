@@ -26,7 +26,7 @@ class ColourSpace:
     name: str
     primaries: tuple[Triple, Triple, Triple]
     curve: bytes
-    """Curve from stored values to light, as a tag of ICC."""
+    """Curve from stored values to light, as a field of an ICC profile."""
 
 
 def _number(value: float) -> bytes:
@@ -99,14 +99,14 @@ def profile(space: ColourSpace) -> bytes:
     return head.ljust(128, b"\0") + table + data
 
 
-def _text(words: str) -> bytes:
-    """Return a text as a tag of ICC, in English."""
-    coded = words.encode("utf-16-be")
+def _text(text: str) -> bytes:
+    """Return an English text as the content of a field of an ICC profile."""
+    coded = text.encode("utf-16-be")
     return b"mluc" + bytes(4) + struct.pack(">II", 1, 12) + b"enUS" + struct.pack(">II", len(coded), 28) + coded
 
 
 def _tags(profile: bytes) -> dict[bytes, bytes]:
-    """Return the tags of an ICC profile by their names of four bytes."""
+    """Return the contents of the fields (tags) of an ICC profile, by their four-byte names."""
     (count,) = struct.unpack_from(">I", profile, 128)
     tags = {}
     for number in range(min(count, 100)):
@@ -116,13 +116,13 @@ def _tags(profile: bytes) -> dict[bytes, bytes]:
 
 
 def _triple(tag: bytes) -> Triple:
-    """Return the X, Y and Z of a tag."""
+    """Return the X, Y and Z that a field of an ICC profile contains."""
     x, y, z = (value / 65536 for value in struct.unpack_from(">3i", tag, 8))
     return x, y, z
 
 
 def _curve(tag: bytes) -> Callable[[float], float]:
-    """Return the curve of a tag: a table, a power, or a line followed by a power."""
+    """Return the curve in a field of an ICC profile: a table, a power, or a line followed by a power."""
     if tag[:4] == b"curv":
         (count,) = struct.unpack_from(">I", tag, 8)
         if count == 0:

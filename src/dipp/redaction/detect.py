@@ -150,7 +150,7 @@ def _network() -> Any:
 
 
 def text(pixels: Pixels) -> list[DetectedBox]:
-    """Return the boxes of the words that tesseract finds in a picture (H, W, 3).
+    """Return the boxes around the text that tesseract finds in a picture (H, W, 3), one for each word.
 
     Raises:
         DippError: The program tesseract is missing, or fails.

@@ -52,7 +52,7 @@ METHOD = ("Regions replaced unread", "All attributes but those of pixels removed
 
 
 def recognised(content: bytes) -> bool:
-    """Return whether a file begins with the preamble and the mark of DICOM."""
+    """Return whether a file begins as DICOM files do: with a preamble and the letters DICM."""
     return content[FRONT - len(MAGIC) : FRONT] == MAGIC
 
 
@@ -67,7 +67,7 @@ class DicomOriginal(PixelOriginal):
     bits: int
     """Number of bits of a value that are used."""
 
-    def marked(self) -> NDArray[Any]:
+    def decoded(self) -> NDArray[Any]:
         """Return the stored values."""
         return self.values
 
@@ -81,7 +81,7 @@ class DicomOriginal(PixelOriginal):
 
 
 def _inverted(fill: Fill) -> Fill:
-    """Return a fill for values where small ones are bright, so that it fills the picture as it is shown."""
+    """Return the same fill for inverted values: small values are shown bright."""
     return lambda known, unknown, part: -fill(-known, unknown, part)
 
 

@@ -89,7 +89,7 @@ class Outline(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return the outline as it is written in dipp's own JSON."""
+        """Return the JSON of the outline in dipp's own format (`formats.own`)."""
 
 
 @dataclass(frozen=True)

@@ -139,10 +139,11 @@ class Painter:
 
 
 def missed(known: Signal, unknown: Mask) -> float:
-    """Return the upper quartile of the squared error of the interpolation on a band of known pixels around a region.
+    """Return how much the interpolation misses: the upper quartile of its squared error on a band around a region.
 
-    The band is hidden together with the region for this test; without a band, the error is 1. Thanks to the quartile,
-    lines of text beside a region leave its paper plain.
+    The interpolation is harmonic (`smooth`). The band consists of known pixels, which are hidden together with the
+    region for this test; without a band, the error is 1. Because of the quartile, a few lines of text in the band do
+    not count.
 
     Args:
         known: The picture, (H, W, C).

@@ -58,7 +58,7 @@ def reduced(picture: Raster, unknown: Mask) -> Raster:
 def filled(
     values: NDArray[Any], unknown: Mask, fill: Fill, *, alpha: bool, span: tuple[int, int] | None = None
 ) -> NDArray[Any]:
-    """Return whole numbers (H, W, C) with fill in the hidden pixels.
+    """Return a picture (H, W, C) as whole numbers, with its hidden pixels painted.
 
     Args:
         values: The picture with zeros in place of what is hidden, of any integer dtype.

@@ -70,9 +70,9 @@ class Record:
 
         Args:
             name: Name of the file.
-            content: Its bytes.
+            content: Bytes of the file.
             source: The original picture.
-            placed: Its regions.
+            placed: The regions of the original.
             cells: (rows, columns): which cells of the source are hidden.
             margin: How far each region grew.
             fill: Name of the fill.
@@ -155,7 +155,7 @@ def _numbered(regions: Sequence[Region]) -> list[Region]:
 def certificate(
     regions: Sequence[Region], assumptions: Sequence[str], archive: Archive | None = None
 ) -> dict[str, Any]:
-    """Return the certificate of regions as JSON: ε = 0 for each, or the ε of their answers; pixels outside get none.
+    """Return the certificate of regions as JSON: ε = 0 for each, or the ε of their answers. Pixels outside have none.
 
     *Proof.* Two pictures that differ in a region alone, and are compressed alike, become the same file (`hidden`). So
     the law of what is released does not depend on the region: ε = 0, for any number of regions. Regions with one id are
@@ -241,7 +241,7 @@ def check(path: Path, record: Record, device: str = "auto") -> RecordCheck:
 
 
 def _check(path: Path, facts: dict[str, Any], device: str) -> RecordCheck:
-    """Do the work of `check`; a damaged record raises errors of many types."""
+    """Check a picture against the JSON of its record; if the JSON is damaged, this raises errors of many types."""
     content, stated = File.open(path).content, facts["output"]
     if hashlib.sha256(content).hexdigest() != stated["sha256"]:
         raise DippError(path.name, "is not the file of its record: it was changed, or belongs to another")

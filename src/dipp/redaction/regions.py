@@ -126,7 +126,7 @@ class PlacedRegions:
     """EXIF orientation by which the picture is turned that coordinates belong to; 1 for the picture as it is stored."""
 
     def singles(self) -> Iterator[PlacedRegions]:
-        """Yield an object for each region, which holds that region alone."""
+        """Yield, for each region, placed regions that contain it alone."""
         for region in self.regions:
             yield PlacedRegions((region,), self.size, self.turned)
 

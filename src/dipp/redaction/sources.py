@@ -80,7 +80,7 @@ class Original(ABC):
         """Width and height of a cell in pixels: the smallest part that is hidden as a whole."""
 
     @abstractmethod
-    def marked(self) -> NDArray[Any]:
+    def decoded(self) -> NDArray[Any]:
         """Return the decoded values (H, W, C). They are private unless the file was redacted."""
 
     def warnings(self) -> tuple[str, ...]:
@@ -107,13 +107,13 @@ class Original(ABC):
         """
 
     def distance(self, cells: Mask, fill: Fill) -> float:
-        """Return the largest difference between hidden cells and what a fill paints in them, in levels of 255.
+        """Return by how much this file differs at most from a fill in the given cells, in grey levels of 0 to 255.
 
         Args:
             cells: (rows, columns): which cells are hidden.
             fill: What is painted in them.
         """
-        again, before = open_source(self.redacted(cells, fill)).marked(), self.marked()
+        again, before = open_source(self.redacted(cells, fill)).decoded(), self.decoded()
         if (again.shape, again.dtype) != (before.shape, before.dtype):
             return math.inf
         around = before[~self.covered(cells)]
@@ -151,7 +151,7 @@ class JpegOriginal(Original):
         tall, wide = self.picture.mcu
         return wide, tall
 
-    def marked(self) -> NDArray[Any]:
+    def decoded(self) -> NDArray[Any]:
         """Return the pixels (H, W, 3) of the file as Pillow decodes them."""
         with Image.open(io.BytesIO(coefficients.write(self.picture)), formats=["JPEG"]) as image:
             return np.asarray(image.convert("RGB"))
@@ -171,10 +171,10 @@ class JpegOriginal(Original):
         return coefficients.write(painting.filled(painting.erased(self.picture, cells), cells, fill))
 
     def distance(self, cells: Mask, fill: Fill) -> float:
-        """Return the largest difference between hidden cells and what a fill paints in them, in levels of 255.
+        """Return by how much this file differs at most from a fill in the given cells, in grey levels of 0 to 255.
 
-        It is the largest difference of an orthonormal DCT coefficient, less half a step of its quantisation, which is
-        due to rounding. A painting that differs by a hundredth of a level may be rounded to the next step.
+        DCT coefficients are compared, because a fill that differs by a hundredth of a level may be rounded to the next
+        quantisation step. Half a step of each difference is not counted, because rounding explains it.
         """
         most = 0.0
         for part in painting.painted(painting.erased(self.picture, cells), cells, fill):
@@ -199,7 +199,7 @@ class PixelOriginal(Original):
     @property
     def size(self) -> Size:
         """Width and height of the picture as it is stored."""
-        height, width = self.marked().shape[:2]
+        height, width = self.decoded().shape[:2]
         return width, height
 
     @property
@@ -216,7 +216,7 @@ class RasterOriginal(PixelOriginal):
     write: Callable[[Raster], bytes] = field(repr=False)
     """Function that returns the file of a picture."""
 
-    def marked(self) -> NDArray[Any]:
+    def decoded(self) -> NDArray[Any]:
         """Return the stored pixels (H, W, C) of the file."""
         return self.picture.values
 

@@ -87,7 +87,7 @@ def test_tiff_in_colour_of_sixteen_bits(channels: int, predictor: int) -> None:
         content = tiff.write(Raster(first)).replace(
             struct.pack("<HHII", tiff.PLANAR, 3, 1, 1), struct.pack("<HHII", tiff.PREDICTOR, 3, 1, 2)
         )
-    np.testing.assert_array_equal(open_source(content).marked(), values)
+    np.testing.assert_array_equal(open_source(content).decoded(), values)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -102,7 +102,7 @@ def test_the_orientation_is_kept_and_pixels_stay_where_they_are(kind: str, orien
     assert (source.orientation, source.size) == (orientation, SIZE)
     if kind != "JPEG":
         mask = ~inside(scene().shape)
-        np.testing.assert_array_equal(source.marked()[mask], scene()[mask])
+        np.testing.assert_array_equal(source.decoded()[mask], scene()[mask])
     if kind != "TIFF":  # whose tag Pillow removes when it opens the file
         with Image.open(io.BytesIO(made.content)) as image:
             assert image.getexif().get(0x0112, 1) == orientation

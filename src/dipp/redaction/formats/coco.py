@@ -64,7 +64,7 @@ def read(file: File) -> Declarations:
 def sized(
     file: File, regions: Iterable[Region], size: tuple[Any, Any] | None, annotations: Iterable[dict[str, Any]]
 ) -> DeclaredRegions:
-    """Return the regions of a picture with its size. Run lengths cover the whole picture, so they state its size too.
+    """Return the regions of a picture with its size, which run lengths state too, because they cover the whole picture.
 
     Args:
         file: The file of regions, for errors.
@@ -84,7 +84,7 @@ def sized(
 
 
 def _table(file: File, name: str, *, needed: bool = True) -> list[dict[str, Any]]:
-    """Return a list of objects of the file by its name; empty if it is missing and not needed."""
+    """Return the list of objects that a COCO file has under a name, such as images; empty if missing and not needed."""
     rows = file.json.get(name)
     if rows is None and not needed:
         return []

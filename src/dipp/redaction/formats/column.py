@@ -1,8 +1,8 @@
 """Regions in a column of a table, beside the picture that they are for.
 
-An empty cell (null) declares nothing for its picture. Any other cell holds one of these:
+Null declares nothing for its picture. Any other value holds one of these:
 
-| cell | what is hidden |
+| value | what is hidden |
 |---|---|
 | objects of the hub: `{"bbox": [[LEFT, TOP, WIDTH, HEIGHT], …], "category": […]}`, or a list of objects | as in COCO |
 | `[[LEFT, TOP, WIDTH, HEIGHT], …]` | boxes |
@@ -33,31 +33,31 @@ OWN = {"box", "edges", "polygon", "mask"}
 """Keys by which an object of dipp's own JSON is recognised."""
 
 
-def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str]) -> DeclaredRegions | None:
-    """Return the regions that a cell declares for its picture; None if the cell is empty.
+def of(name: str, value: Any, size: tuple[Any, Any] | None, kinds: Sequence[str]) -> DeclaredRegions | None:
+    """Return the regions that a value declares for its picture; None if it is null.
 
     Args:
         name: Names of the column and the row, for errors.
-        cell: Content of the cell.
+        value: The value of the column in one row.
         size: Width and height of the picture; None if the table does not state them.
         kinds: Names of the classes 0, 1, …; empty if they are not known.
 
     Raises:
-        DippError: The cell holds no regions, or malformed ones.
+        DippError: The value holds no regions, or malformed ones.
     """
-    if cell is None:
+    if value is None:
         return None
     file = File(Path(name), b"")
-    content = cell.get("bytes") if isinstance(cell, dict) else cell
+    content = value.get("bytes") if isinstance(value, dict) else value
     if isinstance(content, bytes):
         (declared,) = masks.read(File(Path(name), content)).stems.values()
         return declared
-    if isinstance(cell, str):
+    if isinstance(value, str):
         try:
-            cell = json.loads(cell)
+            value = json.loads(value)
         except (ValueError, RecursionError):
             file.fail("holds text that is not JSON", "write boxes, objects, or regions of dipp's own JSON")
-    entries = _entries(file, cell)
+    entries = _entries(file, value)
     regions = [
         region
         for number, entry in enumerate(entries)
@@ -66,17 +66,17 @@ def of(name: str, cell: Any, size: tuple[Any, Any] | None, kinds: Sequence[str])
     return coco.sized(file, regions, size, (entry for entry in entries if isinstance(entry, dict)))
 
 
-def _entries(file: File, cell: Any) -> list[Any]:
-    """Return the objects in a cell; a struct of lists holds the n-th object in the n-th place of each list."""
-    if isinstance(cell, dict) and isinstance(cell.get("bbox"), list):
-        count = len(cell["bbox"])
-        lists = {name: values for name, values in cell.items() if isinstance(values, list)}
+def _entries(file: File, value: Any) -> list[Any]:
+    """Return the objects in a value of the column; a struct of lists has the n-th object in its n-th items."""
+    if isinstance(value, dict) and isinstance(value.get("bbox"), list):
+        count = len(value["bbox"])
+        lists = {name: values for name, values in value.items() if isinstance(values, list)}
         if any(len(values) != count for values in lists.values()):
             file.fail("holds lists of objects that differ in length")
         return [{name: values[row] for name, values in lists.items()} for row in range(count)]
-    if not isinstance(cell, list):
+    if not isinstance(value, list):
         file.fail("must hold boxes, objects with a bbox, regions of dipp's own JSON, or a PNG mask")
-    return cell
+    return value
 
 
 def _regions(file: File, entry: Any, kinds: Sequence[str], name: str) -> Iterator[Region]:

@@ -46,11 +46,11 @@ def read(file: File) -> Declarations:
     return Declarations(everywhere=declared(file, regions))
 
 
-def _outline(file: File, kind: str, words: str) -> Outline:
-    """Return the box of a line with four numbers; `kind` is the first word of the line."""
-    values = [number(file, word) for word in words.split("#")[0].split(",")]
+def _outline(file: File, kind: str, rest: str) -> Outline:
+    """Return the box that a line of a recipe states: its first word is `kind`, and `rest` holds four numbers."""
+    values = [number(file, value) for value in rest.split("#")[0].split(",")]
     if len(values) != 4:
-        file.fail(f"must give {kind} 4 numbers, got {words.strip()!s:.40}")
+        file.fail(f"must give {kind} 4 numbers, got {rest.strip()!s:.40}")
     left, top, right, bottom = values
     if kind == "ctpcoordinates":
         right, bottom = left + right, top + bottom

@@ -59,7 +59,7 @@ class File:
             raise DippError(self.name, f"is not valid JSON{line}", "export it again") from None
 
     def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object of JSON; raise if it has a name twice, because readers would see only the last value."""
+        """Return a JSON object from its names and values; raise if a name occurs twice, as readers would differ."""
         content = dict(pairs)
         if len(content) < len(pairs):
             names = [name for name, _ in pairs]

@@ -132,7 +132,13 @@ def _is_rgb(parsed: Segments) -> bool:
 
 
 def _real(size: tuple[int, int], mcu: tuple[int, int], factor: tuple[int, int]) -> tuple[int, int]:
-    """Return the numbers of rows and columns of a component's blocks that belong to a picture (height, width)."""
+    """Return the numbers of rows and columns of a component's blocks that belong to the picture.
+
+    Args:
+        size: Height and width of the picture in pixels.
+        mcu: Height and width of an MCU in pixels.
+        factor: Numbers of the component's blocks in an MCU, horizontally and vertically.
+    """
     (height, width), (tall, wide), (across, down) = size, mcu, factor
     samples = -(-height * down * BLOCK // tall), -(-width * across * BLOCK // wide)
     return -(-samples[0] // BLOCK), -(-samples[1] // BLOCK)
@@ -147,7 +153,17 @@ def _read_scan(
     offsets: NDArray[np.int64],
     coefficients: NDArray[np.int16],
 ) -> None:
-    """Read one scan into the array of all coefficients."""
+    """Read one scan into the array of all coefficients.
+
+    Args:
+        parsed: The segments of the file.
+        scan: The scan.
+        factors: Horizontal and vertical sampling factor of each component.
+        mcus: Numbers of rows and columns of MCUs.
+        shapes: Numbers of rows and columns of blocks of each component.
+        offsets: Position in `coefficients` at which each component begins.
+        coefficients: The coefficients of all components, which are changed in place.
+    """
     rows = []
     mcu = BLOCK * max(down for _, down in factors), BLOCK * max(across for across, _ in factors)
     for component in scan.components:
@@ -186,7 +202,7 @@ def blocks_of(picture: Jpeg, component: Component) -> tuple[int, int]:
 
 
 def fill_up(component: Component, real: tuple[int, int]) -> None:
-    """Set the blocks that only fill up MCUs to what `write` writes there: flat, at the level of the block before.
+    """Make the blocks that only fill up MCUs as `write` writes them: flat, at the level of the block before.
 
     Files have arbitrary values in these blocks, or none. Painting must not depend on values that are not written.
 

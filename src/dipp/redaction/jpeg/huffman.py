@@ -41,7 +41,7 @@ def lookup(table: tuple[int, ...] | None) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class ShortestCodes:
-    """The table with the shortest codes for given counts."""
+    """A Huffman table with the shortest codes for given counts of symbols."""
 
     table: tuple[int, ...]
     """16 counts by length, then the symbols, as in a file."""
@@ -69,7 +69,11 @@ def best(counts: NDArray[np.int64]) -> ShortestCodes:
 
 
 def _limited(size: list[int]) -> list[int]:
-    """Return the number of codes of each length from 1 to 16, without the reserved code; longer codes are shortened."""
+    """Return the number of codes of each length from 1 to 16, after longer codes were shortened.
+
+    Args:
+        size: Length of each symbol's code, with the reserved code of all ones, which is not counted; 0 for no code.
+    """
     bits = [0] * (max(size) + 1 if max(size) > LONGEST else LONGEST + 1)
     for length in size:
         bits[length] += bool(length)
@@ -89,7 +93,12 @@ def _limited(size: list[int]) -> list[int]:
 
 
 def _coded(bits: list[int], size: list[int]) -> ShortestCodes:
-    """Return the table with `bits[n]` codes of n + 1 bits, which go to symbols in the order of their sizes."""
+    """Return the table with given numbers of codes; symbols with shorter codes get the shorter ones.
+
+    Args:
+        bits: Number of codes of each length from 1 to 16.
+        size: Length that each symbol's code had before codes were shortened; 0 for no code.
+    """
     order = sorted((symbol for symbol in range(256) if size[symbol]), key=lambda symbol: (size[symbol], symbol))
     codes, lengths, code, at = np.zeros(256, np.int64), np.zeros(256, np.int64), 0, 0
     for length, count in enumerate(bits, 1):

@@ -74,12 +74,12 @@ def painted(picture: Jpeg, cells: Mask, fill: Fill) -> Iterator[PaintedBlocks]:
 
 
 def filled(picture: Jpeg, cells: Mask, fill: Fill) -> Jpeg:
-    """Return a picture with the hidden MCUs painted; the arguments are those of `painted`.
+    """Return a picture with the hidden MCUs painted.
 
     Args:
-        picture: The picture.
-        cells: Mask of the hidden MCUs.
-        fill: The fill.
+        picture: The picture without the coefficients of hidden MCUs (`erased`).
+        cells: (rows, columns): which MCUs are hidden.
+        fill: What is painted in them.
     """
     planes = [component.blocks.copy() for component in picture.components]
     for part in painted(picture, cells, fill):

@@ -6,7 +6,8 @@ row. A row of `layout` describes one component of a scan:
     offset of the component · blocks in a row · blocks of an MCU across · down · MCUs in a row · in a column · table
 
 The reader's state is an array of four numbers: the position of the next byte, the bits that were read and not used yet,
-the number of these bits, and the number of bits that were read beyond the end.
+the number of these bits, and the number of bits that were read beyond the end. Functions that read get the bytes of the
+scan (`data`), the position after the last byte that they may read (`end`) and the state, which they change.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _need(data: Any, end: int, state: Any, bits: int) -> None:
 
 @compiled()
 def _take(data: Any, end: int, state: Any, bits: int) -> Any:
-    """Return the next bits as a number."""
+    """Return the next `bits` bits as a number."""
     if bits == 0:
         return 0
     _need(data, end, state, bits)
@@ -52,7 +53,7 @@ def _take(data: Any, end: int, state: Any, bits: int) -> Any:
 
 @compiled()
 def _symbol(data: Any, end: int, state: Any, table: Any) -> Any:
-    """Return the next symbol; −1 if no code fits."""
+    """Return the next symbol by a lookup table (`huffman.lookup`); −1 if no code fits."""
     _need(data, end, state, 16)
     entry = table[(state[HELD] >> (state[COUNT] - 16)) & 0xFFFF]
     if entry == 0:
@@ -69,7 +70,10 @@ def _signed(value: int, bits: int) -> Any:
 
 @compiled()
 def _sequential(data: Any, end: int, state: Any, dc: Any, ac: Any, block: Any, last_dc: int) -> Any:
-    """Read a whole block; return its DC coefficient, or a number beyond all coefficients if no code fits."""
+    """Read a whole block; return its DC coefficient, or a number beyond all coefficients if no code fits.
+
+    `dc` and `ac` are lookup tables, and `last_dc` is the DC coefficient of the component's block before.
+    """
     bits = _symbol(data, end, state, dc)
     if bits < 0 or bits > 15:
         return 1 << 20
@@ -96,7 +100,10 @@ def _sequential(data: Any, end: int, state: Any, dc: Any, ac: Any, block: Any, l
 
 @compiled()
 def _ac_first(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, eobs: int) -> Any:
-    """Read the first bits of a block's AC coefficients; return how many next blocks have none, or −1 if invalid."""
+    """Read the first bits of a block's AC coefficients; return how many next blocks have none, or −1 if invalid.
+
+    `ac` is a lookup table, `span` that of `read`, and `eobs` the number that the call for the last block returned.
+    """
     if eobs > 0:
         return eobs - 1
     at = span[0]
@@ -120,14 +127,17 @@ def _ac_first(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, e
 
 @compiled()
 def _correct(data: Any, end: int, state: Any, block: Any, at: int, bit: int) -> None:
-    """Read one correction bit, and add it to a coefficient that is not zero."""
+    """Read whether the coefficient at `at`, which is not zero, has a bit more, and add that bit to its magnitude."""
     if _take(data, end, state, 1) and not abs(block[at]) & bit:
         block[at] += bit if block[at] > 0 else -bit
 
 
 @compiled()
 def _ac_refine(data: Any, end: int, state: Any, ac: Any, block: Any, span: Any, eobs: int) -> Any:
-    """Read one more bit of a block's AC coefficients; return how many next blocks have no new ones, or −1."""
+    """Read one more bit of a block's AC coefficients; return how many next blocks have no new ones, or −1 if invalid.
+
+    `ac` is a lookup table, `span` that of `read`, and `eobs` the number that the call for the last block returned.
+    """
     bit, at = 1 << span[3], span[0]
     if eobs == 0:
         while at <= span[1]:

@@ -241,7 +241,16 @@ def _scan(
     data: Bytes,
     bounds: NDArray[np.int64],
 ) -> Scan:
-    """Return the scan with a header; `data` and `bounds` are its bits."""
+    """Return a scan.
+
+    Args:
+        parsed: The segments before the scan.
+        tables: Huffman tables, by kind (0 for DC, 1 for AC) and number.
+        restart: Number of MCUs between two restart markers; 0 without markers.
+        body: Content of the header of the scan.
+        data: Bits of the scan as bytes, without stuffing and markers.
+        bounds: Positions in `data` where the parts between restart markers end.
+    """
     count = body[0] if body else 0
     names = [component.name for component in parsed.components]
     if not 1 <= count <= len(names) or len(body) != 4 + 2 * count:
@@ -270,7 +279,17 @@ def _scan(
 
 
 def _entropy(array: Bytes, marks: NDArray[np.int64], position: int) -> tuple[Bytes, NDArray[np.int64], int]:
-    """Return the bits of the scan at a position without stuffing, the ends of its parts, and its end in the file."""
+    """Return the bits of a scan, without stuffing and markers.
+
+    Args:
+        array: The bytes of the file.
+        marks: Positions of all bytes 0xFF in the file.
+        position: Position in the file where the bits of the scan begin.
+
+    Returns:
+        The bits as bytes; the positions in them where the parts between restart markers end; and the position in the
+        file where the scan ends.
+    """
     within = marks[np.searchsorted(marks, position) :]
     after = array[within + 1]
     restarts = (after >= RESTARTS[0]) & (after <= RESTARTS[-1])
