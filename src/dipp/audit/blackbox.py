@@ -70,9 +70,9 @@ class BlackBox:
 
 
 def promise(chain: Chain, pair: tuple[Pixels, Pixels], runs: int, bad_luck: float = 0.0) -> float:
-    """Return the ε that an audit with `runs` runs would observe by the exact laws of a chain of one step.
+    """Return the ε that an audit would observe if counts followed the exact laws of a chain of one step.
 
-    The counts are taken to be their means, or to be off by `bad_luck` standard deviations to the unfavourable side.
+    Each count is its mean by these laws, or is off by `bad_luck` standard deviations to the unfavourable side.
 
     Args:
         chain: A chain of one step.
@@ -132,7 +132,13 @@ def audit(encode: Encoder, chain: Chain, pair: tuple[Pixels, Pixels], runs: int)
 
 
 def _telling(counts: Releases, against: Releases, runs: int) -> Releases:
-    """Return the outcomes of highest likelihood ratio, as many as make the bound on ε largest for the given counts."""
+    """Return the outcomes of highest likelihood ratio, as many as make the bound on ε largest.
+
+    Args:
+        counts: How often each outcome was released for one image.
+        against: How often each outcome was released for the other image.
+        runs: Number of releases of each image.
+    """
     order = np.argsort(-(np.log(counts + 0.5) - np.log(against + 0.5)), kind="stable")
     best, size = -math.inf, 1
     for count, (yes, no) in enumerate(zip(np.cumsum(counts[order]), np.cumsum(against[order]), strict=True), 1):
@@ -142,7 +148,7 @@ def _telling(counts: Releases, against: Releases, runs: int) -> Releases:
 
 
 def _bound(yes: int, no: int, runs: int) -> float:
-    """Return `ratio_bound` with half of `FALSE_ALARM`, because an audit takes a ratio in each order of the images."""
+    """Return `ratio_bound` at half of `FALSE_ALARM`: an audit takes two ratios, of each image against the other."""
     return ratio_bound(yes, no, runs, FALSE_ALARM / 2)
 
 

@@ -31,8 +31,8 @@ from dipp.core.price import LEVELS, Cost, Reach, Sensitivity
 from dipp.core.signal import SIGNAL_OF_PIXEL
 
 Broken = Callable[[Code, StepLayout, Any], Releases]
-"""A broken rule: (code, public layout, what the code draws from) → a row for each image: its indices, and perhaps
-more."""
+"""A broken rule: a function of the code, the public layout of a step, and the scored candidates or the blocks of its
+images. It returns a row for each image: its indices, and perhaps more."""
 
 FLOAT_BITS = 24
 """Number of random bits in a uniform number in float32."""
@@ -41,7 +41,7 @@ TOO_STEEP = 1.15
 
 
 def encoder(broken: Broken) -> Encoder:
-    """Return an encoder that releases in each step what a broken rule makes of the scores.
+    """Return an encoder that releases in each step what a broken rule returns.
 
     Args:
         broken: The rule.
@@ -64,12 +64,17 @@ def encoder(broken: Broken) -> Encoder:
 
 
 def _nat(task: scoring.ScoringTask) -> float:
-    """Return the value of one unit of score, in nats."""
+    """Return the nats by which a score that is larger by 1 raises the logarithm of a weight."""
     return math.log(2) * 2.0**-task.fraction_bits
 
 
 def _draw(scores: Floats, uniforms: Floats) -> Indices:
-    """Draw an index for each chunk by inverting the cumulative weights, in floats, at the given uniforms."""
+    """Draw an index for each chunk by inverting its cumulative weights, in floats.
+
+    Args:
+        scores: ln of the weight of each candidate (chunks, candidates).
+        uniforms: A number from 0 to 1 for each chunk.
+    """
     running = np.cumsum(np.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
     indices: Indices = np.argmax(running > uniforms[:, None] * running[:, -1:], axis=1)
     return indices
@@ -94,7 +99,7 @@ def infinite_alpha(code: Code, layout: StepLayout, scored: Any) -> Releases:
 
 
 def realised_kl(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """Let the number of candidates follow the image's own divergence: a small shift is sent in fewer bits."""
+    """Draw among fewer candidates if the image differs little from its prediction, and release their number too."""
     task, images = scored.task, len(layout.sources)
     nats = np.add.reduceat(_divergence(layout, task), task.offsets[:-1])
     bits = np.clip(np.ceil(nats / math.log(2)), 1, math.log2(task.candidates)).astype(np.int64)
@@ -105,14 +110,14 @@ def realised_kl(code: Code, layout: StepLayout, scored: Any) -> Releases:
 
 
 def realised_chunks(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """Release, beside the indices, a number of chunks that follows the image's own divergence."""
+    """Release, beside the indices, a number of chunks that depends on how far the image is from its prediction."""
     nats = _divergence(layout, scored.task).reshape(len(layout.sources), -1).sum(axis=1)
     cuts = np.ceil(nats / math.log(2)).astype(np.int64)
     return np.column_stack([_honest(code, layout, scored), cuts])
 
 
 def _divergence(layout: StepLayout, task: scoring.ScoringTask) -> Floats:
-    """Return the divergence of each coordinate in nats, for small shifts: half of the squared shift, without α."""
+    """Return how far each coordinate is from its prediction: a divergence in nats, half of the squared shift."""
     return np.asarray(np.square(task.shifts * _nat(task) / float(layout.arithmetic.alpha)) / 2, np.float64)
 
 
@@ -135,7 +140,7 @@ def own_gain(code: Code, layout: StepLayout, scored: Any) -> Releases:
 
 
 def float32_law(chunk: Outcomes) -> Floats:
-    """Return ln P of the exact selection for outcomes that Gumbel noise in float32 can draw; −∞ for all others.
+    """Return ln P of each outcome that Gumbel noise in float32 can draw, by the exact selection; −∞ for all others.
 
     Uniforms of 24 bits have Gumbel values from −ln ln 2^25 to ln 2^25, and no others. A candidate can win if, with the
     largest of these, it beats the best of the others with the smallest. Which candidates can win depends on the image:
@@ -155,7 +160,7 @@ class UnclampedSelector(Selector):
     """A broken encoder of pixels that are standardised, as is usual for classifiers, and not clamped to [−1, 1]."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
-        """Return the scoring task, with a law that is wide enough for such shifts."""
+        """Return the scoring task of standardised pixels, with scores for shifts beyond the usual range."""
         arithmetic = layout.arithmetic
         table = np.trunc(arithmetic.unit * (np.arange(256) / 255 - 0.45) / 0.22).astype(np.int32)
         shifts = table[self.pixels[:, layout.chunks.order]] - arithmetic.centres(host(x_hat))
@@ -168,7 +173,7 @@ class OwnClipSelector(Selector):
     """A broken encoder whose clip is the root mean square of the image's own residuals."""
 
     def task(self, layout: StepLayout, x_hat: torch.Tensor) -> scoring.ScoringTask:
-        """Return the scoring task, in which residuals at that clip get the largest tilt."""
+        """Return the scoring task, in which residuals are cut to the image's own clip."""
         arithmetic = layout.arithmetic
         private = arithmetic.levels(SIGNAL_OF_PIXEL)[self.pixels[:, layout.chunks.order]] - arithmetic.centres(
             host(x_hat)
@@ -179,7 +184,7 @@ class OwnClipSelector(Selector):
 
 
 def constant_below(high: Any, low: Any) -> tuple[Any, Any]:
-    """Return half of a total (high and low limb) instead of a random integer below it."""
+    """Return half of a total, given as its high and low 64 bits, instead of a random integer below it."""
     one = np.uint64(1)
     return high >> one, (low >> one) | ((high & one) << np.uint64(63))
 
@@ -206,7 +211,7 @@ def scaled_shifts(code: Pairs, scored: scoring.Candidates) -> Indices:
 
 
 def _uniform24(count: int) -> Floats:
-    """Return private uniform numbers of 24 bits."""
+    """Return private random numbers between 0 and 1, of 24 bits each."""
     words = np.frombuffer(randomness.private_bytes(4 * count), np.uint32)
     return ((words >> np.uint32(32 - FLOAT_BITS)) + 0.5) / (1 << FLOAT_BITS)
 
@@ -233,14 +238,18 @@ _charge = Pairs.charge
 
 
 def bounded_range(code: Pairs, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
-    """Return the price of pairs with ρ = ε²/8, which would hold if their losses spanned no more than ε."""
+    """Return a price of the code of pairs with too small a ρ: ε²/8 would need losses within a range of length ε."""
     pure = _charge(code, moved, touched, apart).epsilon
     return Cost(pure, touched * (pure / touched) ** 2 / 8)
 
 
 def slope_of_clip(record: Sensitivity, change: int) -> int:
-    """Return how far a small change can move a shift, wrongly as a share of the sensitivity.
+    """Return how far a small change of a pixel can move a shift, computed as a share of the sensitivity.
 
-    Where there is a clip, this is too little.
+    Where shifts are clipped, this is too little: all of the change counts.
+
+    Args:
+        record: The step's sensitivity, as the ledger records it.
+        change: Grey levels by which the pixel changes.
     """
     return min(record.sensitivity, -(-(record.sensitivity + 2) * change // LEVELS))

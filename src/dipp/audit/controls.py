@@ -55,7 +55,7 @@ class Controls:
     """Mistakes in the accounting: the exact audit must observe that the real encoder exceeds their claim."""
 
     def __or__(self, other: Controls) -> Controls:
-        """Return the controls of both."""
+        """Return the mistakes of both."""
         names = [group.name for group in dataclasses.fields(self)]
         return Controls(*({**getattr(self, name), **getattr(other, name)} for name in names))
 
@@ -139,7 +139,7 @@ OF_UNITS = {Cells.kind: CELLULAR}
 
 
 def controls_of(subject: AuditSubject) -> Controls:
-    """Return all mistakes that can be made with a coding.
+    """Return all mistakes that can be made with the audited coding, kind of steps and unit.
 
     Args:
         subject: The coding, kind of steps and unit that are audited.
@@ -153,7 +153,7 @@ def controls_of(subject: AuditSubject) -> Controls:
 
 
 def crossing_pair(encode: Encoder, chain: Chain, number: int) -> tuple[Pixels, Pixels]:
-    """Return a grey pair for which the last number that an encoder releases differs, if there is one.
+    """Return two grey images that differ in one pixel and in the last number that an encoder releases, if possible.
 
     Such a number is a function of the image: at a grey level where it jumps, a single pixel decides it.
 

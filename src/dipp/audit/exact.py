@@ -38,7 +38,7 @@ NEARLY = 0.99
 
 @dataclass(frozen=True)
 class ExactAudit:
-    """The exact audit of one kind of pairs. Losses and ε are in nats, per unit."""
+    """The exact audit of one kind of pairs of neighbouring images. Losses and ε are in nats, per unit."""
 
     kind: str
     """Kind of the pairs: random, extreme, balanced, adversarial or small."""
@@ -59,7 +59,7 @@ class ExactAudit:
 
     @classmethod
     def of(cls, kind: str, claimed: float, claimed_rho: float, compared: Sequence[Comparison]) -> ExactAudit:
-        """Gather the comparisons of one kind of pairs.
+        """Return the audit of one kind of pairs, from a comparison of the two images of each pair.
 
         Args:
             kind: Kind of the pairs.
@@ -90,9 +90,9 @@ class ExactAudit:
 
     @property
     def within(self) -> bool:
-        """Whether no loss or divergence exceeds the claims, and all draws were exact.
+        """Whether no loss or divergence exceeds its claim, and all draws were exact.
 
-        The logarithms are rounded by less than the claims are rounded up.
+        No tolerance is needed: rounding of the losses is smaller than the claims are rounded up.
         """
         return self.ratio <= 1 and self.rho_ratio <= 1 and not self.wrong
 
@@ -112,7 +112,7 @@ class ExactAudit:
 def audit(
     plan: Plan, geometry: Geometry, pairs: int, adversaries: int, denoiser: Denoiser | None = None
 ) -> list[ExactAudit]:
-    """Compute the exact losses of pairs of each kind, each pair with a public seed of its own.
+    """Compute the exact losses of pairs of neighbouring images, of five kinds; each pair has its own public seed.
 
     Args:
         plan: The plan to encode with.
@@ -122,7 +122,7 @@ def audit(
         denoiser: The denoiser of the plan; by default the simple public one of `setting`.
 
     Returns:
-        The results: random, extreme, balanced, adversarial, small.
+        A result for each kind: random, extreme, balanced, adversarial, small.
     """
     claimed = Certificate.of(plan, geometry)
     black, grey = (np.full((1, 1, geometry.channels), level, np.uint8) for level in (0, SMALL))
@@ -139,7 +139,7 @@ def audit(
 
 
 def _attack(chain: Chain, claimed: float, change: int = LARGEST, attempts: int = ATTEMPTS) -> Comparison:
-    """Return the largest loss of a few adversarial pairs, each made with the predictions that the previous pair met."""
+    """Return the comparison of largest loss among a few adversarial pairs; each uses the last one's predictions."""
     predictions, comparisons = None, []
     for number in range(attempts):
         pair = adversarial_pair(chain, np.random.default_rng(number), predictions=predictions, change=change)

@@ -58,7 +58,7 @@ def renyi(first: Floats, second: Floats, order: float) -> float:
 
 
 class KnownBytes:
-    """A replacement of `os` in `core.randomness` that gives known bytes, and notices if more are requested."""
+    """A replacement of `os` in `core.randomness` that returns known bytes, and notices if more are requested."""
 
     def __init__(self, content: bytes) -> None:
         self._rest = content
@@ -125,8 +125,13 @@ class Comparison:
     def _draw(self, layout: StepLayout, x_hat: torch.Tensor, met: dict[int, Outcomes]) -> None:
         """Encode x again with known bytes, and compare bin sums and indices of the given chunks with the exact ones.
 
-        The integers in the bytes are the last of one share and the first of the next: if the encoder's shares differed
-        from the exact shares by a single integer there, an index would be another.
+        Each outcome owns a share of the integers that bytes can encode. The bytes hold the last integer of one share,
+        and then the first of the next. So if the encoder's shares were off by one integer there, an index would differ.
+
+        Args:
+            layout: The public layout of the step.
+            x_hat: The predictions of the step.
+            met: The outcomes under x of each chunk in which x and x' differ, by its number.
         """
         if not met:
             return
@@ -154,7 +159,7 @@ Differing = Iterator[tuple[int, tuple[Outcomes, Outcomes]]]
 
 
 def _by_shifts(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
-    """Compare the integer shifts of two images."""
+    """Yield the chunks whose integer shifts differ between two images, with the outcomes of both."""
     tasks = [selector.task(layout, x_hat) for selector in (first, second)]
     plan, on = first.plan, scoring.backend(first.device)
     moved = (tasks[0].shifts != tasks[1].shifts).astype(np.int64)
@@ -164,7 +169,7 @@ def _by_shifts(first: Selector, second: Selector, layout: StepLayout, x_hat: tor
 
 
 def _by_blocks(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
-    """Compare the laws of the blocks of two images: a block that has the same law for both reveals nothing."""
+    """Yield the blocks whose outcomes have different laws for two images; other blocks reveal nothing."""
     ours, theirs = (selector.plan.code.outcomes(selector.read(layout, x_hat)) for selector in (first, second))
     for chunk, both in enumerate(zip(ours, theirs, strict=True)):
         if both[0] != both[1]:
@@ -216,7 +221,8 @@ def scored(plan: Plan, layout: StepLayout, task: scoring.ScoringTask, on: scorin
 def first_law(chain: Chain, image: Pixels) -> Floats:
     """Return ln P of each possible release of a chain's first step.
 
-    A step of several chunks has the outcomes that `numbers` counts: it must have few of them.
+    If the step has several chunks, an outcome is an index for each of them, numbered by `numbers`; the step must have
+    few outcomes.
 
     Args:
         chain: The chain to encode with.

@@ -204,7 +204,15 @@ def neighbours(shape: tuple[int, int, int]) -> Iterator[tuple[str, tuple[NDArray
 def _compare(
     mechanism: Mechanism, pair: str, pictures: tuple[NDArray[np.uint8], NDArray[np.uint8]], runs: int, error: float
 ) -> Finding:
-    """Release both pictures many times, learn what tells them apart, and count how well that works."""
+    """Bound ε from below for a pair of pictures: release both many times, and learn and count what tells them apart.
+
+    Args:
+        mechanism: The function from a picture to what it releases.
+        pair: Name of the pair.
+        pictures: The two pictures.
+        runs: Number of releases of each picture.
+        error: Largest probability that the bound exceeds the true ε.
+    """
     released: tuple[list[Floats], list[Floats]] = ([], [])
     for first in np.random.default_rng().integers(0, 2, runs).tolist():
         for which in (first, 1 - first):
@@ -237,7 +245,7 @@ def _compare(
 
 
 def _release(mechanism: Mechanism, picture: NDArray[np.uint8]) -> Floats:
-    """Return everything that a mechanism releases of a picture, as one row of numbers."""
+    """Call a mechanism on a picture, and return everything that it releases as one row of numbers."""
     try:
         released = mechanism(picture.copy())
     except (Exception, SystemExit) as error:  # a user's function may raise anything
@@ -252,7 +260,13 @@ def _one_line(error: BaseException) -> str:
 
 
 def _threshold(yes: Floats, no: Floats, error: float) -> float:
-    """Return the threshold of scores whose counts in two samples give the largest bound on ε."""
+    """Return the threshold that gives the largest bound on ε, when scores above it are counted in two samples.
+
+    Args:
+        yes: Scores of the releases of one picture.
+        no: Scores of the releases of the other picture.
+        error: Largest probability that a bound exceeds the true value.
+    """
     thresholds = np.unique(yes)
     above = [len(sample) - np.searchsorted(np.sort(sample), thresholds) for sample in (yes, no)]
     bounds = [ratio_bound(int(y), int(n), len(yes), error) for y, n in zip(*above, strict=True)]
@@ -260,7 +274,11 @@ def _threshold(yes: Floats, no: Floats, error: float) -> float:
 
 
 def _tells(counts: NDArray[np.int64]) -> bool:
-    """Return whether the laws behind two rows of counts visibly differ."""
+    """Return whether a released number visibly depends on which of two pictures it comes from.
+
+    Args:
+        counts: How often it had each value, or a value in each range, for either picture (2, values).
+    """
     counts = counts[:, counts.any(axis=0)]
     both, freedom = counts.sum(axis=0), counts.shape[1] - 1
     if not freedom:
@@ -272,9 +290,9 @@ def _tells(counts: NDArray[np.int64]) -> bool:
 
 
 def _edges(values: Floats) -> Floats:
-    """Return where each range of values begins, except for the first.
+    """Return the values at which the ranges begin by which a released number is counted, except for the first range.
 
-    Each distinct value is a range; if there are too many, the ranges hold equally many values.
+    Each distinct value is a range; if there are too many, the ranges hold equally many of the values.
     """
     distinct = np.unique(values)
     if len(distinct) <= CATEGORIES:
@@ -283,12 +301,12 @@ def _edges(values: Floats) -> Floats:
 
 
 def _ranges(edges: Floats, values: Floats) -> NDArray[np.int64]:
-    """Return the number of the range that holds each value."""
+    """Return the number of the range that holds each value; `edges` are the beginnings of ranges from `_edges`."""
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
 def _numbers(released: Any) -> Floats:
-    """Return everything that was released, as one row of numbers."""
+    """Return everything that a mechanism returned, as one row of numbers."""
     if isinstance(released, bytes | bytearray | memoryview):
         return np.frombuffer(bytes(released), np.uint8).astype(np.float64)
     if isinstance(released, str):

@@ -26,39 +26,39 @@ from dipp.scoring.blocks import Blocks
 MORE = 3
 """Number of additional candidates that count as the nearest ones if the picture is light."""
 STEEP = 1.15
-"""Factor by which the heavy weight is too large."""
+"""Factor by which the weight of the nearest candidates is too large."""
 LEVELS = 4
 """Scale at which scores are rounded, so coarsely that many are equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class UnrecordedSelector(Selector):
-    """A broken encoder that hides its draws from its recorder, which would refuse most of these mistakes."""
+    """A broken encoder that does not record its draws: the recorder would refuse most of these mistakes."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, with a tally that nobody reads."""
+        """Return the blocks of a question, with a count of draws (`Tally`) that nobody reads."""
         return replace(super().blocks(layout, x_hat), tally=Tally())
 
     def _record_draws(self, layout: StepLayout) -> None:
-        """Record nothing."""
+        """Do nothing: the draws of this step are not recorded."""
 
 
 @dataclass(frozen=True, eq=False)
 class OwnCountSelector(UnrecordedSelector):
-    """A broken encoder whose m, the number of nearest candidates, depends on the picture."""
+    """A broken encoder whose number of nearest candidates (m), which is public, depends on the private picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, with more nearest candidates if the picture is light."""
+        """Return the blocks of a question, with more nearest candidates if the picture is light."""
         asked = super().blocks(layout, x_hat)
         return replace(asked, terms=replace(asked.terms, best=asked.terms.best + MORE * _light(asked)))
 
 
 @dataclass(frozen=True, eq=False)
 class OwnEpsilonSelector(UnrecordedSelector):
-    """A broken encoder whose ε of a draw depends on the picture."""
+    """A broken encoder whose ε of a draw, which is public, depends on the private picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, with a larger heavy weight if the picture is light."""
+        """Return the blocks of a question; the weight of the nearest candidates is larger if the picture is light."""
         asked = super().blocks(layout, x_hat)
         return replace(asked, terms=replace(asked.terms, heavy=asked.terms.heavy << _light(asked)))
 
@@ -68,17 +68,17 @@ class NextCellSelector(UnrecordedSelector):
     """A broken encoder in which the score of a block also reads the next block."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, each with the content of the next one added."""
+        """Return the blocks of a question, each with the values of the next one added."""
         asked = super().blocks(layout, x_hat)
         return replace(asked, content=asked.content + np.roll(asked.content, -1, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class NormalisingSelector(UnrecordedSelector):
-    """A broken encoder that standardises contents over the picture."""
+    """A broken encoder that standardises the values of all blocks by the mean and deviation of the private picture."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, less the mean of all, over their deviation."""
+        """Return the blocks of a question, less the mean of all their values, divided by the deviation."""
         asked = super().blocks(layout, x_hat)
         standard = (asked.content - asked.content.mean()) / max(float(asked.content.std()), 1e-6)
         return replace(asked, content=standard.astype(np.float32))
@@ -86,10 +86,13 @@ class NormalisingSelector(UnrecordedSelector):
 
 @dataclass(frozen=True, eq=False)
 class TiedBlocks(Blocks):
-    """Blocks whose equal scores are ranked by the content of the next block."""
+    """Blocks of a question in which candidates with equal scores are ranked by the values of the next block."""
 
     def nearest(self, count: int) -> Indices:
-        """Return the best of coarse scores: of equal ones the first, or the last if the next block is light."""
+        """Return the `count` best candidates of each block by coarse scores.
+
+        Of equal scores, the first candidates win, or the last if the next block is light.
+        """
         sizes = np.abs(self.content).sum(axis=1, keepdims=True)
         scores = np.rint(LEVELS * (self.content @ self.candidates.T) / np.maximum(sizes, 1e-6))
         firsts, lasts = best_of(scores, count), scores.shape[1] - 1 - best_of(scores[:, ::-1], count)[:, ::-1]
@@ -99,20 +102,20 @@ class TiedBlocks(Blocks):
 
 @dataclass(frozen=True, eq=False)
 class NextCellTiesSelector(UnrecordedSelector):
-    """A broken encoder that breaks ties by the content of another cell."""
+    """A broken encoder that breaks ties between the candidates of a cell by the values of another cell."""
 
     def blocks(self, layout: StepLayout, x_hat: torch.Tensor) -> Blocks:
-        """Return the blocks, with ties broken by the next block."""
+        """Return the blocks of a question, with ties broken by the next block."""
         return TiedBlocks(**vars(super().blocks(layout, x_hat)))
 
 
 def _light(asked: Blocks) -> bool:
-    """Return whether the picture is lighter than predicted."""
+    """Return whether the picture is lighter than predicted, from the blocks of a question."""
     return bool(asked.content.sum() > 0)
 
 
 def own_candidates(code: Code, layout: StepLayout, asked: Any) -> Releases:
-    """Draw among half of the candidates if the picture is dark."""
+    """Return indices that are drawn among only half of the candidates if the picture is dark."""
     images = len(layout.sources)
     halved = replace(asked, candidates=asked.candidates[: len(asked.candidates) // 2], tally=Tally())
     every, half = (code.draw(blocks).reshape(images, -1) for blocks in (asked, halved))
@@ -121,7 +124,7 @@ def own_candidates(code: Code, layout: StepLayout, asked: Any) -> Releases:
 
 
 def shared_integer(code: Code, layout: StepLayout, asked: Any) -> Releases:  # noqa: ARG001
-    """Draw all blocks of a picture with the same private integer."""
+    """Return indices that are drawn with one private integer for all blocks of a picture."""
     law: Weights = asked.terms
     images = len(layout.sources)
     drawn = np.frombuffer(randomness.private_bytes(8 * images), np.uint64) % np.uint64(law.total)
@@ -133,7 +136,7 @@ _draw = Closest.draw
 
 
 def steep_draw(code: Closest, asked: Any) -> Indices:
-    """Draw with a heavy weight that is 15 % too large."""
+    """Return indices that are drawn with a weight of the nearest candidates that is 15 % too large."""
     steeper = replace(asked.terms, heavy=round(STEEP * asked.terms.heavy))
     return _draw(code, replace(asked, terms=steeper))
 

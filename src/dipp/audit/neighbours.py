@@ -146,7 +146,7 @@ def _noisy_pair(
     predictions: Predictions | None,  # noqa: ARG001
     change: int,
 ) -> tuple[Pixels, Pixels]:
-    """Return images of the same noise, in which one unit is dark in one image and lighter in the other."""
+    """Return two images of the same noise, except for one unit, which is dark in one image and lighter in the other."""
     dark = generator.integers(0, 256, chain.geometry.coordinates, np.uint8)
     light, unit = dark.copy(), _unit(chain, generator)
     dark[unit] = (LARGEST - change) // 2
@@ -161,13 +161,13 @@ def _favoured_pair(
     predictions: Predictions | None,
     change: int,
 ) -> tuple[Pixels, Pixels]:
-    """Return images that differ by `change` levels in the dearest pixel, while others favour a candidate in its chunks.
+    """Return two images that differ in the pixel that pays most, while other pixels favour a candidate in its chunks.
 
     The adversary knows everything that is public: masks, chunks, candidates and the denoiser, whose `predictions` an
     earlier encoding may have shown (None: grey is assumed). Every coordinate serves one step only, so that a single
     image suits all steps; coordinates that are not needed have their predicted value, which favours no candidate.
     `spare` is the nats by which the candidate is favoured beyond its rivals' chances (None: as many as reach the
-    claim).
+    claim), and `change` the grey levels by which the pixel differs.
     """
     channels, layouts = chain.geometry.channels, _layouts(chain)
     guesses = predictions or [np.zeros(len(layout.chunks.order), np.float32) for layout in layouts]
@@ -212,7 +212,9 @@ ADVERSARIES = {Step.kind: _favoured_pair, SensingStep.kind: _favoured_pair, Ques
 
 
 def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, Pixels]:
-    """Return an adversarial pair that favours no candidate: half of the mass goes up, and half goes down.
+    """Return an adversarial pair whose other pixels favour no candidate.
+
+    So the differing pixel raises about half of the probability, and lowers the other half.
 
     Args:
         chain: A chain, whose plan names the kind of steps.
@@ -222,14 +224,19 @@ def balanced_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels,
 
 
 def _price(plan: Plan, layout: StepLayout, touched: int = 1) -> float:
-    """Return ε of a selection in which `touched` coordinates of a pixel take part."""
+    """Return the ε of a private draw (selection) in which `touched` coordinates of a pixel take part."""
     return plan.code.price(plan.terms(layout.step), touched, touched == 1).epsilon
 
 
 def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator) -> int:
-    """Return a pixel that pays most.
+    """Return one of the pixels that lose most privacy.
 
-    Each touch counts by the share of its price that the prediction leaves room for.
+    The price of each step counts in proportion to how far the prediction lets the pixel's shift move.
+
+    Args:
+        chain: The chain that encodes.
+        guesses: Guessed predictions of the coordinates that each step touches.
+        generator: Generator that chooses among equal pixels.
     """
     channels, pixels = chain.geometry.channels, chain.geometry.pixels
     spent = np.zeros(pixels)
@@ -244,7 +251,10 @@ def _dearest(chain: Chain, guesses: Predictions, generator: np.random.Generator)
 
 
 def _highest(layout: StepLayout, guess: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the highest level of each coordinate whose shift is not clipped; white if there is no clip."""
+    """Return the highest pixel value at which the shift of each coordinate is not clipped; white if nothing is clipped.
+
+    `guess` is the prediction of each coordinate.
+    """
     arithmetic = layout.arithmetic
     largest = arithmetic.centres(guess) + arithmetic.limit
     return np.asarray(np.searchsorted(arithmetic.levels(SIGNAL_OF_PIXEL), largest, side="right") - 1, np.int64)
@@ -253,14 +263,14 @@ def _highest(layout: StepLayout, guess: NDArray[np.float32]) -> NDArray[np.int64
 def _uncertain(
     chain: Chain, layout: StepLayout, image: Pixels, guess: NDArray[np.float32], doubt: float
 ) -> list[scoring.ScoringTask]:
-    """Return the scoring tasks for an x̂0 that is darker than the guess by `doubt`, and for one that is lighter."""
+    """Return two scoring tasks of an image: for predictions that are darker and lighter than `guess` by `doubt`."""
     selector = Selector(chain.plan, chain.seed, image[None], "cpu")
     guesses = (np.clip(guess[None] + side, -1, 1).astype(np.float32) for side in (-doubt, doubt))
     return [selector.task(layout, torch.from_numpy(x_hat)) for x_hat in guesses]
 
 
 def _scores(task: scoring.ScoringTask, chunk: int) -> NDArray[np.int64]:
-    """Return the scores of one chunk of a task."""
+    """Return the scores of all candidates of one chunk."""
     scores: NDArray[np.int64] = np.asarray(scoring.backend("cpu").scores(task.part(chunk, chunk + 1)), np.int64)[0]
     return scores
 
@@ -273,7 +283,16 @@ def _favouring(
     free: NDArray[np.bool_],
     units: float,
 ) -> tuple[NDArray[np.int64], Pixels]:
-    """Return free coordinates of a chunk and pixel values that raise a candidate's score by `units` together."""
+    """Return coordinates of a chunk, and pixel values for them that together raise a candidate's score by `units`.
+
+    Args:
+        layout: The public layout of the step.
+        guess: The prediction of each coordinate that the step touches.
+        chunk: Number of the chunk.
+        candidate: Number of the candidate.
+        free: For each coordinate of the image, whether it may be chosen.
+        units: Required increase of the score.
+    """
     arithmetic, part = layout.arithmetic, slice(*layout.chunks.offsets[chunk : chunk + 2])
     coordinates = layout.chunks.order[part]
     streams, offsets = layout.streams[chunk : chunk + 1], np.array([0, len(coordinates)])

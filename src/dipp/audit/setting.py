@@ -65,7 +65,7 @@ MOST_GAIN, MOST_TILT, MOST_EPSILON = 4.0, 32.0, 24.0
 
 @dataclass(frozen=True)
 class AuditSubject:
-    """What an audit audits: a coding with one kind of steps, and the unit of its claims."""
+    """The subject of an audit: a coding with one kind of steps, and the unit of its claims."""
 
     coding: Coding
     kind: str = Step.kind
@@ -77,12 +77,12 @@ class AuditSubject:
 
     @property
     def alone(self) -> bool:
-        """Whether other pixels have no influence on an index."""
+        """Whether an index depends on a single pixel."""
         return self.coding.code.alone
 
     @property
     def groups(self) -> int:
-        """g, the number of steps in which every pixel is touched once; 1 if every step touches every pixel."""
+        """Number of steps in which every pixel is touched once; 1 if every step touches every pixel."""
         return max(1, self.coding.channel.mask.period // CHANNELS)
 
     def geometry(self, side: int, cells: tuple[float, float]) -> Geometry:
@@ -101,7 +101,7 @@ class AuditSubject:
 
 @dataclass(frozen=True, eq=False)
 class ShrinkDenoiser:
-    """A public denoiser that needs no weights: x̂0 is the mean for independent pixels of variance v around grey."""
+    """A public denoiser without weights: it expects independent pixels of variance v around grey."""
 
     schedule: NoiseSchedule
     channels: int = CHANNELS
@@ -110,7 +110,7 @@ class ShrinkDenoiser:
 
     @property
     def books(self) -> Books:
-        """Random words: a claim holds for any words."""
+        """Books of random words, which suffice because a claim holds for any words."""
         return _books()
 
     @property
@@ -127,12 +127,20 @@ class ShrinkDenoiser:
         return torch.from_numpy(values)
 
     def x0(self, x_t: torch.Tensor, t: int) -> torch.Tensor:
-        """Return E[x0 | x_t] = γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1]."""
+        """Return the expected picture E[x0 | x_t] = γ·v/(γ²·v + σ²)·x_t, clamped to [−1, 1].
+
+        Args:
+            x_t: The noisy picture γ·x0 + σ·noise.
+            t: Timestep, which decides γ and σ.
+        """
         gamma, sigma = self.schedule.gamma(t), self.schedule.sigma(t)
         return (gamma * VARIANCE / (gamma**2 * VARIANCE + sigma**2) * x_t).clamp(-1, 1)
 
     def predict(self, evidence: Evidence, numbers: Numbers | None = None) -> torch.Tensor:  # noqa: ARG002
-        """Return E[x0 | y] = v·SNR/(v·SNR + 1)·y for y = x0 + noise/√SNR, clamped to [−1, 1]."""
+        """Return the expected picture E[x0 | y] = v·SNR/(v·SNR + 1)·y, clamped to [−1, 1].
+
+        y = x0 + noise/√SNR is the state in the evidence.
+        """
         snr = evidence.level
         mean: torch.Tensor = VARIANCE * snr / (VARIANCE * snr + 1) * evidence.merged.state
         return mean.clamp(-1, 1)
@@ -140,7 +148,7 @@ class ShrinkDenoiser:
 
 @functools.cache
 def _books() -> Books:
-    """Return books of random words for all families."""
+    """Return a book of random words for each family of questions."""
     generator = np.random.default_rng(0)
     shape = BLOCK**2 * CHANNELS
     return Books(
@@ -166,27 +174,27 @@ def schedule(plan: Plan) -> NoiseSchedule:
     return NoiseSchedule(snrs / (1 + snrs))
 
 
-def _along_timesteps(subject: AuditSubject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
-    """Return `count` steps along timesteps, each with the SNR gain `strength`."""
-    return tuple(Step(t, t - 1, strength, *sizes) for t in range(count, 0, -1))
+def _along_timesteps(subject: AuditSubject, strength: float, count: int, *chunking: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
+    """Return `count` steps along timesteps, each with the SNR gain `strength`; `EQUAL_STEPS` explains the arguments."""
+    return tuple(Step(t, t - 1, strength, *chunking) for t in range(count, 0, -1))
 
 
-def _of_sensing(subject: AuditSubject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
-    """Return `count` steps of sensing, each with the tilt `strength`."""
-    return (SensingStep(strength, CLIP, GAIN, *sizes),) * count
+def _of_sensing(subject: AuditSubject, strength: float, count: int, *chunking: int) -> tuple[CodedStep, ...]:  # noqa: ARG001
+    """Return `count` steps of sensing, each with the tilt `strength`; `EQUAL_STEPS` explains the arguments."""
+    return (SensingStep(strength, CLIP, GAIN, *chunking),) * count
 
 
-def _of_questions(subject: AuditSubject, strength: float, count: int, *sizes: int) -> tuple[CodedStep, ...]:
-    """Return `count` questions with draws of ε `strength`.
+def _of_questions(subject: AuditSubject, strength: float, count: int, *chunking: int) -> tuple[CodedStep, ...]:
+    """Return `count` questions whose draws have the ε `strength`; `EQUAL_STEPS` explains the arguments.
 
     Each unit takes part in one draw of a question, but in four draws of the last of several questions.
     """
     best, scale = (1, 1.0) if subject.candidate == WORDS else (4, SCALE)
-    law = Weights.within(1 << sizes[1], best, strength)
+    law = Weights.within(1 << chunking[1], best, strength)
     splits = [1] * (count - 1) + [1 if count == 1 else 2]
     rounds = [1 if count == 1 else 4] + [1] * (count - 1)
     return tuple(
-        Question(split, turns, subject.candidate, scale, best, law.heavy, law.light, GAIN, *sizes)
+        Question(split, turns, subject.candidate, scale, best, law.heavy, law.light, GAIN, *chunking)
         for split, turns in zip(splits, rounds, strict=True)
     )
 
@@ -197,7 +205,9 @@ EQUAL_STEPS: dict[str, tuple[Callable[..., tuple[CodedStep, ...]], float]] = {
     Question.kind: (_of_questions, MOST_EPSILON),
 }
 """For each kind of steps: a function that makes equal steps of a strength (an SNR gain, a tilt, or the ε of a draw),
-and the largest strength that is tried."""
+and the largest strength that is tried. The function gets the subject, the strength, the number of steps and their
+chunking: the largest number of coordinates in a chunk, the bits of an index, and the parameter of the model
+that codes indices."""
 
 
 def plan_within(subject: AuditSubject, epsilon: float, steps: int, chunk_size: int, index_bits: int) -> Plan:
@@ -212,16 +222,21 @@ def plan_within(subject: AuditSubject, epsilon: float, steps: int, chunk_size: i
     """
     code = subject.coding.code
     chunk_size, index_bits = code.fitted(chunk_size, index_bits)
-    sizes = chunk_size, index_bits, code.exponent_units(index_bits)
+    chunking = chunk_size, index_bits, code.exponent_units(index_bits)
     make, most = EQUAL_STEPS[subject.kind]
     # ε grows with the strength, up to the truncation of levels, so this is (nearly) the largest plan that fits.
     return _largest(
-        lambda strength: Plan(subject.coding, make(subject, strength, steps, *sizes), unit=subject.unit), most, epsilon
+        lambda strength: Plan(subject.coding, make(subject, strength, steps, *chunking), unit=subject.unit),
+        most,
+        epsilon,
     )
 
 
 def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan:
-    """Return the plan of largest strength (a 32-bit float) whose certificate is within ε, by bisection."""
+    """Return the plan of largest strength (a 32-bit float) whose certificate is within ε, by bisection.
+
+    `plan` makes the plan of a strength, and `high` is the largest strength.
+    """
     low = 0.0
     for _ in range(40):
         middle = float(np.float32((low + high) / 2))
@@ -231,7 +246,7 @@ def _largest(plan: Callable[[float], Plan], high: float, epsilon: float) -> Plan
 
 
 def plan_for(subject: AuditSubject, epsilon: float, passes: float = PASSES) -> tuple[Plan, Geometry]:
-    """Return a plan of about ε for the exact audit, and an image size at which other pixels can favour any candidate.
+    """Return a plan of about ε for the exact audit, and an image size at which other pixels can favour a candidate.
 
     Args:
         subject: The coding, kind of steps and unit.
@@ -244,7 +259,7 @@ def plan_for(subject: AuditSubject, epsilon: float, passes: float = PASSES) -> t
 
 
 def single_step(subject: AuditSubject, epsilon: float, side: int = SMALL_SIDE) -> tuple[Plan, Geometry]:
-    """Return a plan of one step that spends all of ε, which is what counts can show best, and the image size for it.
+    """Return a plan of one step that spends all of ε, and the image size for it: counts show a single step best.
 
     The step has one selection or, with pairs, a few.
 

@@ -66,7 +66,7 @@ Facts = dict[str, Any]
 
 
 def black_box_audit(subject: AuditSubject, epsilon: float, runs: int) -> Facts:
-    """Count encodings of the adversarial pair for which the exact laws promise the largest bound.
+    """Run the black-box audit on an adversarial pair: the pair for which the exact laws promise the largest bound.
 
     Args:
         subject: The coding, kind of steps and unit.
@@ -88,7 +88,7 @@ def black_box_audit(subject: AuditSubject, epsilon: float, runs: int) -> Facts:
 
 
 def law_audit(subject: AuditSubject, epsilon: float, runs: int) -> law.Law:
-    """Audit the law of the indices, at a claim that one selection can spend.
+    """Run the law audit, at a claim that one selection can spend.
 
     Args:
         subject: The coding, kind of steps and unit.
@@ -99,7 +99,7 @@ def law_audit(subject: AuditSubject, epsilon: float, runs: int) -> law.Law:
 
 
 def control_audit(subject: AuditSubject) -> dict[str, Facts]:
-    """Return, for each mistake, whether an audit catches it at a claim that a few thousand runs can refute.
+    """Return, for each planted mistake, whether an audit catches it at a claim that a few thousand runs can refute.
 
     Args:
         subject: The coding, kind of steps and unit.
@@ -227,7 +227,10 @@ class Audit:
 
 
 def _worst(each: Sequence[Facts]) -> Facts:
-    """Return, for each kind of audit, the facts of the coding that comes nearest to failing."""
+    """Return, for each kind of audit, the result of the coding that comes nearest to failing.
+
+    `each` holds the results of each coding, as `CodingAudit.to_dict` returns them.
+    """
 
     def ratio(facts: Facts) -> float:
         return float(facts["ratio"])
