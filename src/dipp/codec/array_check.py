@@ -13,7 +13,14 @@ from dipp.models.denoiser import require_pixels
 
 
 def check_array(array: NDArray[Any], channels: int, tensor: bool, window: Window | None) -> None:
-    """Raise if an array is not clearly one picture, with a remedy in Python."""
+    """Raise if an array is not clearly one picture, with a remedy in Python.
+
+    Args:
+        array: The array, of any shape and dtype.
+        channels: Number of channels of the denoiser.
+        tensor: Whether the channels come first, (C, H, W) as in a tensor, and not last.
+        window: Values that become black and white, without which only uint8 is accepted.
+    """
     shape, kind = array.shape, array.dtype.kind
     layout = "(C, H, W)" if tensor else "(H, W, C)"
     problem = f"must be uint8 of shape {layout}, got {array.dtype} of shape {shape}"

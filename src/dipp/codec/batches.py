@@ -62,7 +62,7 @@ def listed(images: Iterable[Any]) -> list[Any]:
 
 
 def _memory(image: Any) -> Any:
-    """Return a key that two pictures share if they are the same values in memory, as two views of an array are."""
+    """Return a key that is equal for two pictures if they share their memory, as two views of an array do."""
     if isinstance(image, np.ndarray):
         return image.__array_interface__["data"][0], image.shape, image.strides
     return id(image)

@@ -81,7 +81,7 @@ class StepLayout:
 
     @functools.cached_property
     def streams(self) -> NDArray[np.uint32]:
-        """Stream of each chunk, rows (key0, key1, nonce, chunk), image after image."""
+        """The random stream of each chunk as a row (key0, key1, nonce, chunk), image after image."""
         count = self.chunks.count
         rows = np.repeat(self.sources, count, axis=0)
         return np.column_stack([rows, np.tile(np.arange(count, dtype=np.uint32), len(self.sources))])
@@ -182,7 +182,7 @@ class Chain:
         """Return the state after one round of a step, and its indices. All other arrays of the round are freed."""
         # A prediction that is not finite counts as 0 on both sides, because no transcript may make a chain fail.
         x_hat = _finite(self.trajectory.predict(layout.number, state, layout.turn))
-        flat = x_hat.reshape(len(x_hat), -1)[:, alike(_planes_of(layout), x_hat)]
+        flat = x_hat.reshape(len(x_hat), -1)[:, alike(_state_positions(layout), x_hat)]
         indices = choose(layout, _expanded(flat, len(images)))
         return self.trajectory.advance(layout.number, state, x_hat, self.noise(layout, indices), layout.turn), indices
 
@@ -197,7 +197,7 @@ class Chain:
         noise = self.denoiser.placed(np.zeros((len(indices), channels * height * width), np.float32))
         if layout.chunks.count:
             observed = self.plan.code.observe(indices.reshape(-1), SharedCandidates(layout, noise))
-            noise[:, alike(_planes_of(layout), noise)] = alike(single(observed), noise).reshape(len(indices), -1)
+            noise[:, alike(_state_positions(layout), noise)] = alike(single(observed), noise).reshape(len(indices), -1)
         return noise.reshape(-1, channels, height, width)
 
 
@@ -229,7 +229,7 @@ class SharedCandidates:
         return alike(table, self.states)[torch.as_tensor(draws).to(torch.int64).to(self.states.device)]
 
     def means(self, indices: Indices) -> Array:
-        """Return the meaning of a question's chosen candidates for each coordinate, images × coordinates."""
+        """Return the values that the chosen candidates of a question stand for, images × coordinates."""
         layout = self.layout
         if layout.asked is None:
             raise DippError("means", "are defined for questions alone", "use a code that draws from the step's channel")
@@ -237,8 +237,8 @@ class SharedCandidates:
         return alike(meanings, self.states)
 
 
-def _planes_of(layout: StepLayout) -> NDArray[np.int64]:
-    """Return the positions of the chunks' coordinates, pixel·C + channel, in a flattened state (C, H, W)."""
+def _state_positions(layout: StepLayout) -> NDArray[np.int64]:
+    """Return where the chunks' coordinates pixel·C + channel lie in a state (C, H, W) that is flattened."""
     pixel, channel = np.divmod(layout.chunks.order, layout.geometry.channels)
     positions: NDArray[np.int64] = channel * layout.geometry.pixels + pixel
     return positions
@@ -252,12 +252,12 @@ def _finite(values: Array) -> Array:
 
 
 def _expanded(values: Array, count: int) -> Array:
-    """Return values (count, …) from values (N, …) of all images, or of one that stands for all."""
+    """Return values of `count` images (count, …), given those of all images or of one that stands for all."""
     return values if len(values) == count else library(values).broadcast_to(values, (count, *values.shape[1:]))
 
 
 @functools.lru_cache(maxsize=8)
 def _samples(channel: Channel, group_size: int) -> NDArray[np.float32]:
-    """Return the noise of unit variance for every draw: 2^16 draws, or 2 if coordinates share draws in groups."""
+    """Return the noise of unit variance for each possible draw: 2^16, or 2 if coordinates share draws in groups."""
     draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
     return channel.sample(draws).astype(np.float32)

@@ -120,7 +120,7 @@ class Codec:
             parameters: Public parameters of an archive, `archive.parameters`.
             model: Folder or hub id of the denoiser. By default the denoiser that ships with dipp.
             device: "auto", "cuda", "mps" or "cpu".
-            budget: Budget of further pictures; None checks nothing.
+            budget: Budget that the pictures to be encoded must keep; None checks nothing.
 
         Raises:
             DippError: The parameters name another model.
@@ -185,8 +185,8 @@ class Codec:
             beacon: Round of a public random beacon, which is mixed into the seed and recorded.
             window: Values that become black and white in pictures of more than eight bits: "LOW:HIGH", (low, high) or
                 "full". It is recorded.
-            odometer: True charges this user's odometer, a `Meter` another one or one with a limit. False charges
-                nothing, and is for pictures that are not private.
+            odometer: True charges this user's odometer. A `Meter` names another odometer, or sets a limit. False
+                charges nothing, and is for pictures that are not private.
             progress: Callback that receives the number of encoded images.
             ends: Callback that receives the final states of each batch, which a decoder reaches as well.
 
@@ -257,7 +257,7 @@ class Codec:
         return decoded
 
     def pictures(self, source: Sources, decoding: Decoding = EXPECTED) -> Iterator[Pixels]:
-        """Yield every image of one or several archives, without holding all in memory; otherwise as `decode`.
+        """Yield every image of one or several archives, without holding all in memory.
 
         Args:
             source: An archive, the path of a .dipp file, or an iterable of those.

@@ -32,7 +32,7 @@ Sources = Archive | str | Path | Iterable[Archive | str | Path]
 
 @dataclass(frozen=True, eq=False)
 class IndexReader:
-    """The decoder's `chain.Choose`, which reads the indices of a file step by step."""
+    """The decoder's source of indices (`chain.Choose`), which returns those of a file step by step."""
 
     indices: Indices
     """Indices of the file, images × chunks of all steps in order."""
@@ -112,7 +112,7 @@ class Decoder:
             numbers: Numbers of the images in the archive.
             grey: Which images are grey, (images,).
             decoding: Flags of decoding, which may leave out steps.
-            base: The painted picture (H, W, C) of regions, if the parameters do not carry it.
+            base: The picture (H, W, C) with its regions painted over, if the parameters do not carry it.
         """
         self._require_model(parameters)
         base = surroundings.of(parameters, geometry) if base is None else base

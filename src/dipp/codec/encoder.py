@@ -81,14 +81,14 @@ class Selector:
     def blocks(self, layout: StepLayout, x_hat: Array) -> Blocks:
         """Return the blocks of a question, whose private content is read from the pixels once.
 
-        The draw itself records its integers in the tally of the step.
+        The draw records the integers that its ε depends on in the tally of the step.
 
         Args:
             layout: The round of the question.
             x_hat: The public prediction of the coarse pixels, images × coordinates in the order of the chunks.
 
         Raises:
-            DippError: The layout belongs to a step that is no question with candidates.
+            DippError: The step is not a question with candidates.
         """
         step, chunks, terms = layout.step, layout.chunks, self._terms(layout)
         if not isinstance(step, Question) or not isinstance(terms, Weights) or layout.asked is None:
@@ -99,17 +99,19 @@ class Selector:
         return questions.blocks(residuals, chunks, layout.first, layout.geometry, layout.asked, terms, tally)
 
     def scored(self, layout: StepLayout, x_hat: Array) -> scoring.Candidates:
-        """Return the scored candidates of a step that is not a question, for the same arguments as `read`.
+        """Return the scored candidates of a step that is not a question.
 
         Args:
             layout: The layout of the step.
-            x_hat: The public prediction of the pictures.
+            x_hat: The public prediction, images × coordinates in the order of the chunks.
         """
         backend = partial(scoring.backend, self.device)
         return scoring.Candidates(self.task(layout, x_hat), backend, self._terms(layout))
 
     def task(self, layout: StepLayout, x_hat: Array) -> scoring.ScoringTask:
-        """Return the scoring of a step, and record its integers. The pixels are read once, and become private shifts.
+        """Return the task of scoring a step's candidates by private shifts of the pixels, which are read once.
+
+        The integers of the step are recorded.
 
         Args:
             layout: The round.
@@ -143,7 +145,7 @@ class Selector:
         return StepRecord(self._terms(layout), layout.step.candidates, table, rules.largest_shift, rules.fraction_bits)
 
     def _terms(self, layout: StepLayout) -> Terms | None:
-        """Return the terms by which the step is drawn; None for codes without a certificate."""
+        """Return the terms that fix the odds of a step's draws; None for codes without a certificate."""
         return self.plan.terms(layout.step) if self.plan.coding.certified else None
 
     def _record_draws(self, layout: StepLayout) -> None:
@@ -152,7 +154,7 @@ class Selector:
             self._record(layout, self.tallies.pop(layout.number).observed)
 
     def _record(self, layout: StepLayout, used: StepRecord) -> None:
-        """Record the integers of a step, as they were used, which its ε depends on."""
+        """Record the integers that a step has used and its ε depends on."""
         chunks = layout.all_chunks
         self.recorder.observe(layout.number, self.plan, layout.picture, len(self.pixels), chunks, used)
 
@@ -180,7 +182,7 @@ def encode_batch(
 
 
 def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: StepLayout, x_hat: Array) -> None:
-    """Raise if NumPy computes other shifts than the device did, for one image and `CHECKED_SHIFTS` coordinates."""
+    """Raise if NumPy computes other shifts than a GPU, for `CHECKED_SHIFTS` coordinates of one image."""
     image = layout.number % len(private)
     first = layout.number * CHECKED_SHIFTS % private.shape[1]
     part = (image, slice(first, first + CHECKED_SHIFTS))
@@ -194,7 +196,7 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
 
 
 def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
-    """Return `private` minus `Arithmetic.centres` on the prediction's device, which it does not have to leave."""
+    """Return `private` minus `Arithmetic.centres(x_hat)`, computed on the device of x_hat."""
     import torch
 
     largest = layout.arithmetic.level_of_one

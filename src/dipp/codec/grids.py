@@ -97,7 +97,7 @@ def between(answers: Array, known: Array) -> Array:
 def steadied(answers: Array, odds: float) -> Array:
     """Return answers in which blocks that are probably wrong are moved towards their neighbours.
 
-    Some draws give another word than the nearest one, which shows as a speck. Let d be the mean squared difference of a
+    A draw may give a word that is not the nearest, which shows as a speck. Let d be the mean squared difference of a
     block from the mean of the coarse pixels of other blocks within `REACH`, weighted as in `between`. Let m be the
     median of d over the up to eight blocks around it. The block keeps the share 1/(1 + odds·`SUSPICION`·(d/m)²) of the
     difference.
@@ -181,7 +181,7 @@ Taps = Sequence[tuple[Integers, NDArray[np.float32]]] | None
 
 
 def _taps(cuts: Integers, target_cuts: Integers) -> Taps:
-    """Return the taps that interpolate from the centres between cuts to those between other cuts."""
+    """Return the neighbours and weights that interpolate from centres between cuts to those between target cuts."""
     if np.array_equal(cuts, target_cuts):
         return None
     centres, targets = ((edges[:-1] + edges[1:]) / 2 for edges in (cuts, target_cuts))
@@ -195,7 +195,7 @@ def _taps(cuts: Integers, target_cuts: Integers) -> Taps:
 
 
 def _along(values: Array, axis: int, taps: Taps) -> Array:
-    """Return values interpolated along one axis."""
+    """Return values interpolated along one axis, by the neighbours and weights in `taps`."""
     if taps is None:
         return values
     total: Array = 0

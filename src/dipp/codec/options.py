@@ -70,7 +70,7 @@ class RunOptions(TypedDict, total=False):
     device: str | torch.device
     """Device of the denoiser: "auto" (the default), "cuda", "mps" or "cpu"."""
     odometer: bool | Meter
-    """True (the default) charges this user's odometer, a `Meter` another one or one with a limit, False none."""
+    """True (the default) charges this user's odometer. A `Meter` names another or sets a limit. False charges none."""
 
 
 class EncodeOptions(PlanOptions, RunOptions, total=False):

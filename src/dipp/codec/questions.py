@@ -48,7 +48,7 @@ class RoundCandidates:
         """Return the signs that multiply the candidates of some blocks, blocks × dimensions; None for words.
 
         Args:
-            first: Number of the first block in its step.
+            first: Number of the first of these blocks among all blocks of the step.
             count: Number of blocks.
         """
         if self.flipped is None:
@@ -136,7 +136,7 @@ def coarse(pixels: Any, geometry: Geometry, unit: Unit, step: Question) -> Any:
 
 
 def slots(chunks: Chunks, geometry: Geometry) -> Integers:
-    """Return the dimension, within its block, of each coordinate of chunks, for coarse pictures of a geometry."""
+    """Return the number of each coordinate of chunks within its block, for coarse pictures of a geometry."""
     pixel, channel = np.divmod(chunks.order, geometry.channels)
     row, column = np.divmod(pixel, geometry.width)
     return np.asarray((row % BLOCK * BLOCK + column % BLOCK) * geometry.channels + channel, np.int64)
@@ -156,11 +156,11 @@ def blocks(
     Args:
         residuals: Private: coarse pixels minus their predictions, images × coordinates in the order of the chunks.
         chunks: The blocks of the round.
-        first: Number of the first block in its step.
+        first: Number of the round's first block among all blocks of the step.
         geometry: Geometry of the coarse picture.
         candidates: The candidates of the round.
-        weights: The law of the draw.
-        tally: Record of the draws, which the draw writes.
+        weights: The weights by which an index is drawn for a block.
+        tally: Record that the draw writes.
 
     Returns:
         Blocks, image after image. Dimensions beyond the edge of the picture are 0.
@@ -173,7 +173,7 @@ def blocks(
 
 
 def content(residuals: Any, chunks: Chunks, geometry: Geometry) -> tuple[Any, Floats]:
-    """Return the content of blocks, and which dimensions each block has.
+    """Return the content of blocks, and which of its dimensions lie inside the picture.
 
     Args:
         residuals: Private: images × coordinates in the order of the chunks.
@@ -194,12 +194,12 @@ def content(residuals: Any, chunks: Chunks, geometry: Geometry) -> tuple[Any, Fl
 
 
 def observed(indices: Integers, chunks: Chunks, first: int, geometry: Geometry, candidates: RoundCandidates) -> Floats:
-    """Return the meaning of indices for each coordinate, images × coordinates in the order of the chunks.
+    """Return the content that indices stand for, images × coordinates in the order of the chunks.
 
     Args:
         indices: Indices of the blocks of all images.
         chunks: The blocks of a round.
-        first: Number of the first block in its step.
+        first: Number of the round's first block among all blocks of the step.
         geometry: Geometry of the coarse picture.
         candidates: The candidates of the round.
     """

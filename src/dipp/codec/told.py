@@ -52,7 +52,7 @@ class RegionAnswers(Trajectory):
         return questions.asked(self.plan, self.denoiser, seed, number, turn)
 
     def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Return the painted coarse pixels plus the corrections from the questions before."""
+        """Return the painted coarse pixels plus the corrections from earlier questions."""
         painted = self._painted(number)
         if not number:
             return painted
@@ -60,7 +60,7 @@ class RegionAnswers(Trajectory):
         return painted + _stacked(resampled(_apart(told), before, after, after))
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Return the prediction plus the meaning of the answers."""
+        """Return the prediction plus the corrections that the answers stand for."""
         return x_hat + noise
 
     def timestep(self, steps: int) -> int:  # noqa: ARG002

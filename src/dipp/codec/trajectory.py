@@ -179,7 +179,7 @@ class Sensing(Trajectory):
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
         """Return mid-grey, at SNR 0."""
-        planes = 3 if self._told else 1
+        planes = 3 if self._takes_answers else 1
         shape = 1, planes * geometry.channels, geometry.height, geometry.width
         return self.denoiser.placed(np.zeros(shape, np.float32))
 
@@ -245,13 +245,13 @@ class Sensing(Trajectory):
         return self.denoiser.predict(Evidence(y, self.snr(steps), None, 0.0, *told), numbers)
 
     @property
-    def _told(self) -> bool:
+    def _takes_answers(self) -> bool:
         """Whether the network takes answers beside the state."""
         return "answer" in self.denoiser.planes
 
     def _parts(self, state: Array) -> Sequence[Array]:
-        """Return y and, if the network takes answers, the last comparisons and the answers, as views of the state."""
-        if not self._told:
+        """Return views of the state: y and, if the network takes answers, what was last compared and the answers."""
+        if not self._takes_answers:
             return (state,)
         channels = state.shape[1] // 3
         return [state[:, first : first + channels] for first in range(0, 3 * channels, channels)]
@@ -295,7 +295,7 @@ class Answers(Trajectory):
         return between(state, alike(rounds(grid, self.plan.steps[number].turns) < turn, state))
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:
-        """Return the estimates after a round: for blocks that were asked, the prediction plus the answer's meaning."""
+        """Return the estimates after a round. An asked block has the prediction plus what its answer stands for."""
         asked = alike(rounds(self._grid(number), self.plan.steps[number].turns) == turn, x_hat)
         before = state if turn else x_hat
         return asked * (x_hat + noise) + ~asked * before
@@ -331,7 +331,7 @@ class Answers(Trajectory):
         return pooled(self._told(interpolated(state, cuts, self._pixels), snr), onto)
 
     def _told(self, answers: Array, snr: float) -> Array:
-        """Return the prediction from answers alone, as the evidence's estimate: their errors are smooth in a block."""
+        """Return the network's prediction, given answers as `Evidence.estimate`: their errors are smooth in a block."""
         return self.denoiser.predict(Evidence(library(answers).zeros_like(answers), 0.0, answers, snr))
 
     def _nothing(self, geometry: Geometry) -> Array:
@@ -369,7 +369,7 @@ def trajectory(
         plan: The plan.
         denoiser: The denoiser.
         geometry: Geometry of the coded images, by default the denoiser's own.
-        base: The painted picture (H, W, C) of regions. Without it, the trajectory of regions cannot predict.
+        base: The picture (H, W, C) with its regions painted over. Without it, a trajectory of regions cannot predict.
 
     Raises:
         DippError: The plan does not fit the denoiser.

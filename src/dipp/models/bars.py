@@ -39,11 +39,11 @@ def _bars() -> Progress:
 
 
 class Forecast:
-    """Logs once how long the rest of some work takes, if that is longer than `LONG` seconds.
+    """Logs once how much longer some work takes, if that is more than `LONG` seconds.
 
     Args:
         name: What is being done.
-        faster: Advice on what takes less time.
+        faster: Advice on how to make the work faster, which is logged with the time.
     """
 
     def __init__(self, name: str, faster: str) -> None:
@@ -62,11 +62,11 @@ class Forecast:
         self._estimated = True
         left = timed / done * (1 - share)
         if left > LONG:
-            LOGGER.info(f"{self.name}: about {_words(left)} to go{self.faster and '; ' + self.faster}")
+            LOGGER.info(f"{self.name}: about {_duration(left)} to go{self.faster and '; ' + self.faster}")
 
 
 class PictureWatch(ShareWatch):
-    """A watch over the pixels of all pictures, which forecasts the time that is left.
+    """A receiver of progress (`watch.Watch`), which forecasts when all pictures are done.
 
     Args:
         forecast: Receives the finished share of all pictures.
@@ -81,12 +81,12 @@ class PictureWatch(ShareWatch):
         self.before = self.all_predicted = 0
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
-        """Count the previous batch of pictures as done."""
+        """Start a batch of pictures, after adding the pixels of the previous batch to those that are done."""
         self.before += self.pixels
         super().begin(images, pixels, steps)
 
     def predicted(self, pixels: int) -> None:
-        """Tell the forecast the share that is finished."""
+        """Count predicted pixels, and tell the forecast which share of all work is finished."""
         super().predicted(pixels)
         self.all_predicted += pixels
         done, total = self.all_predicted, self.total * self.calls
@@ -110,7 +110,7 @@ class PictureBar(PictureWatch):
         self._pictures, self._begun = len(sizes), 0
 
     def begin(self, images: int, pixels: int, steps: int) -> None:
-        """Count the previous batch of pictures as done, and show the new one."""
+        """Start a batch of pictures, and show its numbers on the bar."""
         self._begun += images
         super().begin(images, pixels, steps)
         self._show()
@@ -138,8 +138,8 @@ class PictureBar(PictureWatch):
         self.bars.update(self._task, completed=self.before + self.pixels * self.done, state=state)
 
 
-def _words(seconds: float) -> str:
-    """Return a time in words, rounded up to ten seconds or to minutes."""
+def _duration(seconds: float) -> str:
+    """Return a time as text such as "40 seconds", rounded up to tens of seconds or to minutes."""
     return f"{math.ceil(seconds / 10) * 10} seconds" if seconds <= 110 else f"{math.ceil(seconds / 60)} minutes"
 
 
@@ -155,7 +155,7 @@ def shown(
         name: What is being done.
         sizes: Number of pixels of each picture.
         calls: Network calls for each picture, in calls at its full resolution; 0 if the number is unknown.
-        faster: Advice on what takes less time, which is logged with the time.
+        faster: Advice on how to make the work faster, which is logged with the time.
         wanted: Whether to show and log anything.
     """
     if not wanted:

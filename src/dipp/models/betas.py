@@ -23,7 +23,9 @@ MAX_TIMESTEPS = 1 << 16
 
 
 def betas_of(config: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return β_t of a scheduler config for all timesteps, in float64 (diffusers rounds them to float32).
+    """Return the beta β_t of each timestep of a diffusers scheduler config, in float64.
+
+    They are not rounded to float32, as they are in diffusers.
 
     Raises:
         DippError: The config has no supported schedule of betas, or an invalid number.
@@ -59,7 +61,7 @@ def betas_of(config: Mapping[str, Any]) -> NDArray[np.float64]:
 
 
 def rescaled(alphas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return noise levels rescaled to a last SNR of 0 [Lin et al., 2024], without that last one.
+    """Return the noise levels ᾱ_t, rescaled so that the last has SNR 0 [Lin et al., 2024], and without that last one.
 
     √ᾱ_t is shifted and scaled so that the last value is 0 and the first stays as it is.
     """

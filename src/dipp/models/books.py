@@ -54,7 +54,7 @@ def family(steps: tuple[Question, ...], number: int, turn: int, *, painted: bool
         steps: All questions of a plan.
         number: Number of the question, from 0.
         turn: Number of the round within the question, from 0.
-        painted: Whether what is painted in a region predicts the first question.
+        painted: Whether the first question is predicted from what is painted over a region.
 
     Returns:
         A family of the table at the head of this module.
@@ -76,7 +76,11 @@ class Book:
     """Number of public blocks in each word's cluster."""
 
     def means(self, weights: Weights) -> Floats:
-        """Return the expected content of a block for each index, words × dimensions, by the formula of this module."""
+        """Return the expected content of a block for each index, words × dimensions, by the formula of this module.
+
+        Args:
+            weights: The weights a and b of the law by which indices are drawn.
+        """
         shares = self.counts / self.counts.sum()
         excess = (weights.heavy - weights.light) / weights.light * shares[:, None]
         mean = shares @ self.words.astype(np.float64)
@@ -138,7 +142,7 @@ class Books:
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, changed: int) -> Books:
-    """Read a file of books. `changed`, its time of change, keeps the cache from answering for an older file."""
+    """Read a file of books. `changed` is its time of change, by which the cache notices a new file at the same path."""
     del changed
     from safetensors import SafetensorError, safe_open
 

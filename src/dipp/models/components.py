@@ -55,7 +55,7 @@ PATTERNS = (
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A folder with the components of a pipeline."""
+    """A folder with the components of a pipeline, such as network, VAE, text encoder and tokenizer."""
 
     name: str
     """Folder or hub id, as the user named it."""
@@ -116,11 +116,11 @@ class Pipeline:
         single, listed = self._weights(part)
         if single.is_file() or not listed.is_file():
             return read_tensors(self.name, Path(part) / single.name)
-        shards = self._shards(listed)
+        files = self._weight_files(listed)
         tensors: dict[str, torch.Tensor] = {}
-        for file in sorted(set(shards.values())):
+        for file in sorted(set(files.values())):
             content = read_tensors(self.name, Path(part) / file)
-            if content.keys() != {name for name, shard in shards.items() if shard == file}:
+            if content.keys() != {name for name, stored_in in files.items() if stored_in == file}:
                 raise DippError(
                     "model", f"{self.name} has files of {part} that do not fit together", "fetch the model again"
                 )
@@ -134,19 +134,19 @@ class Pipeline:
         single, listed = self._weights(part)
         if single.is_file() or not listed.is_file():
             return [single]
-        return [listed, *(self.folder / part / file for file in sorted(set(self._shards(listed).values())))]
+        return [listed, *(self.folder / part / file for file in sorted(set(self._weight_files(listed).values())))]
 
     def _weights(self, part: str) -> tuple[Path, Path]:
         """Return the path of a component's weights as one file, and of the index that lists them as several files."""
         stem = TRANSFORMERS if part.startswith("text") else DIFFUSERS
         return self.folder / part / f"{stem}.safetensors", self.folder / part / f"{stem}.safetensors.index.json"
 
-    def _shards(self, listed: Path) -> dict[str, str]:
-        """Return the name of each tensor's file, by the tensor's name, from an index of weights."""
-        shards, stem = hub.read_json(self.name, listed).get("weight_map"), listed.name.partition(".")[0]
-        if not isinstance(shards, dict) or not all(_is_shard(stem, file) for file in shards.values()):
+    def _weight_files(self, listed: Path) -> dict[str, str]:
+        """Return the file that holds each tensor, by the tensor's name, as the index at the path `listed` states."""
+        files, stem = hub.read_json(self.name, listed).get("weight_map"), listed.name.partition(".")[0]
+        if not isinstance(files, dict) or not all(_is_weight_file(stem, file) for file in files.values()):
             raise DippError("model", f"{self.name} has a damaged {listed.name}", "fetch the model again")
-        return shards
+        return files
 
     def identity(self, known: Mapping[str, Mapping[str, torch.Tensor]]) -> str:
         """Return the hex SHA-256 of the model, as `models.identity` defines it.
@@ -182,6 +182,6 @@ ZEROS = "force_zeros_for_empty_prompt"
 """Key of the index: for an empty prompt, the network is given zeros in place of the text encoders' states."""
 
 
-def _is_shard(stem: str, file: Any) -> bool:
-    """Return whether `file` is the name of a file of weights in the folder of its index."""
+def _is_weight_file(stem: str, file: Any) -> bool:
+    """Return whether `file`, which an index lists, is the name of a file of weights beside it: `stem`….safetensors."""
     return isinstance(file, str) and file.startswith(stem) and file.endswith(".safetensors") and "/" not in file

@@ -29,7 +29,7 @@ FLOW_TIMES = 1000.0
 
 
 class Conditioning(ABC):
-    """A kind of networks of latents, and how to call them."""
+    """The conditions that one kind of latent networks takes, and how to call such a network."""
 
     parts: ClassVar[tuple[str, ...]] = ()
     """Components of the pipeline that make the conditions."""
@@ -41,7 +41,7 @@ class Conditioning(ABC):
         """Number that must divide both sides of the latents."""
         return self.packs
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
+    def conditions(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
         """Return the conditions for a prompt, by default none.
 
         Args:
@@ -55,14 +55,14 @@ class Conditioning(ABC):
         return ()
 
     @abstractmethod
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:
+    def output(self, network: Any, state: torch.Tensor, time: float, given: Conditions, factor: int) -> torch.Tensor:
         """Return the output of the network (N, c, h, w).
 
         Args:
             network: The network.
             state: States z_t (N, c, h, w).
             time: Time of the states in the scheduler's units.
-            told: Conditions that the method `told` returned.
+            given: What the method `conditions` returned.
             factor: Pixels along a side of a latent.
         """
 
@@ -76,10 +76,10 @@ class NoConditioning(Conditioning):
 
     @property
     def multiple(self) -> int:
-        """2 to the power of `halvings`."""
+        """Number that must divide both sides of the latents: 2 to the power of `halvings`."""
         return 1 << self.halvings
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
+    def output(self, network: Any, state: torch.Tensor, time: float, given: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
         """Return the output of the network, without conditions."""
         output: torch.Tensor = network(state, _times(state, time), return_dict=False)[0]
         return output
@@ -90,13 +90,13 @@ class OneTextConditioning(Conditioning):
 
     parts = ("text_encoder", "tokenizer")
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
+    def conditions(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
         """Return the states of the text encoder for a prompt."""
         return (prompts.last_states(pipeline, prompt, device),)
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
+    def output(self, network: Any, state: torch.Tensor, time: float, given: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
         """Return the output of the network for the states of the text encoder."""
-        (states,) = _rows(told, len(state))
+        (states,) = _repeated(given, len(state))
         output: torch.Tensor = network(state, _times(state, time), states, return_dict=False)[0]
         return output
 
@@ -106,16 +106,16 @@ class TwoTextConditioning(Conditioning):
 
     parts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
-        """Return states and pooled output of the text encoders: zeros for an empty prompt if the index has `ZEROS`."""
+    def conditions(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
+        """Return states and pooled output of the text encoders; zeros for an empty prompt if the index says `ZEROS`."""
         states, pooled = prompts.states_of_two(pipeline, prompt, device)
         if not prompt and pipeline.index.get(ZEROS):
             return states.new_zeros(states.shape), pooled.new_zeros(pooled.shape)
         return states, pooled
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:
+    def output(self, network: Any, state: torch.Tensor, time: float, given: Conditions, factor: int) -> torch.Tensor:
         """Return the output of the network for pictures of the states' size, which were not cropped."""
-        states, pooled = _rows(told, len(state))
+        states, pooled = _repeated(given, len(state))
         size = [factor * side for side in state.shape[2:]]
         sizes = state.new_tensor([*size, 0, 0, *size]).expand(len(state), -1)
         added = {"text_embeds": pooled, "time_ids": sizes}
@@ -130,13 +130,13 @@ class Flux(Conditioning):
     parts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
     packs = 2
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
+    def conditions(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
         """Return CLIP's pooled output and the states of T5 for a prompt."""
         return prompts.pooled_and_t5(pipeline, prompt, device)
 
-    def output(self, network: Any, state: torch.Tensor, time: float, told: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
-        """Return the output of the network, in the layout of the states."""
-        pooled, states = _rows(told, len(state))
+    def output(self, network: Any, state: torch.Tensor, time: float, given: Conditions, factor: int) -> torch.Tensor:  # noqa: ARG002
+        """Return the output of the network, which reads and writes patches, as states (N, c, h, w)."""
+        pooled, states = _repeated(given, len(state))
         height, width = (side // 2 for side in state.shape[2:])
         guidance = state.new_full((len(state),), GUIDANCE) if network.config.guidance_embeds else None
         output = network(
@@ -180,9 +180,9 @@ def positions(height: int, width: int, like: torch.Tensor) -> torch.Tensor:
     return ids.reshape(-1, 3)
 
 
-def _rows(told: Conditions, count: int) -> Conditions:
-    """Repeat conditions for each of `count` states."""
-    return tuple(condition.expand(count, *condition.shape[1:]) for condition in told)
+def _repeated(conditions: Conditions, count: int) -> Conditions:
+    """Return conditions of one state, repeated for `count` states."""
+    return tuple(condition.expand(count, *condition.shape[1:]) for condition in conditions)
 
 
 def _times(state: torch.Tensor, time: float) -> torch.Tensor:
@@ -195,7 +195,7 @@ KINDS = ("UNet2DModel", UNET, FLUX)
 
 
 def of(name: str, config: Mapping[str, Any]) -> Conditioning:
-    """Return how to call a network.
+    """Return the conditioning of a network.
 
     Args:
         name: The model, for error messages.

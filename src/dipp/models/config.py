@@ -45,7 +45,7 @@ LARGEST_SNR = 1e3
 
 @dataclass(frozen=True)
 class Config:
-    """The size of a network for photographs, and the planes that it takes. Scales are listed from fine to coarse.
+    """The sizes of a network for photographs, and its input planes. Scales are listed from fine to coarse.
 
     Raises:
         ValueError: The sizes do not fit each other, or a plane is unknown.
@@ -137,7 +137,7 @@ class Config:
         return shapes
 
     def conditioned(self, snr: Any) -> tuple[Any, Any, Any]:
-        """Return the factors *in*, *out* and *skip* of the network (`network`) at given SNRs.
+        """Return the factors *in* of the network's input, *out* of its output and *skip* of the state, at given SNRs.
 
         Args:
             snr: SNRs, an array or tensor of any shape, or a number.
@@ -146,7 +146,7 @@ class Config:
         return (snr / power) ** 0.5, self.deviation * power**-0.5, 1 - 1 / power
 
     def given(self, told: Any, level: Any, library: Any) -> tuple[Any, Any, Any]:
-        """Return the input of the network F and the other parts of the estimate x̂0 = skip·y + out·F (`network`).
+        """Return what the network F is given for states y, and the rest of x̂0 = skip·y + out·F (`network`).
 
         Args:
             told: Stacked planes (N, K, H, W), without `inside`.

@@ -147,7 +147,7 @@ class Denoiser(ABC):
         return picture if self.latents is None else self.latents.geometry(picture)
 
     def coded(self, pixels: Any) -> Any:
-        """Return the private eight-bit values (N, h, w, c) that are coded for pixels (N, H, W, C), by default these."""
+        """Return the private eight-bit values (N, h, w, c) coded for pixels (N, H, W, C): by default the pixels."""
         return pixels
 
     def picture(self, x: Array, geometry: Geometry) -> Array:  # noqa: ARG002
@@ -244,7 +244,14 @@ def device_named(name: str | torch.device) -> Device:
 
 
 def torch_device(name: str | torch.device) -> torch.device:
-    """Return a device of PyTorch by its name; otherwise as `device_named`."""
+    """Return a device of PyTorch by its name.
+
+    Args:
+        name: One of `DEVICES`.
+
+    Raises:
+        DippError: The name is unknown, or this machine does not have the device.
+    """
     device = device_named(name)
     import torch
 

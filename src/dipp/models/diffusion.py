@@ -47,9 +47,10 @@ LEAST_SNR = 1e-3
 
 @dataclass(frozen=True)
 class Transition:
-    """One reverse step t → s: x_s = mean(x_t, x) + sigma·z, with x = x0 for μ_q and x = x̂0 for μ_p.
+    """One reverse step of a diffusion, from timestep t to a less noisy s: x_s = mean(x_t, x) + sigma·z, with noise z.
 
-    With γ_{t|s} = γ_t/γ_s and σ²_{t|s} = σ_t² − γ²_{t|s}·σ_s²:
+    For the picture x = x0 the mean is called μ_q, and for its prediction x = x̂0 it is μ_p. With the factors γ of the
+    picture and σ of the noise in a state, γ_{t|s} = γ_t/γ_s and σ²_{t|s} = σ_t² − γ²_{t|s}·σ_s²:
 
         data_weight  = γ_s·σ²_{t|s}/σ_t²
         state_weight = γ_{t|s}·σ_s²/σ_t²
@@ -261,8 +262,9 @@ def start(seed: bytes, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Return the state x_{T−1} from which all images of one size start.
 
     It is common randomness alone, and costs neither bits nor ε. A true x_{T−1} would have the mean γ_{T−1}·x0. Without
-    it, the mean of x_s is shorter by the share SNR(T−1)/SNR(s). The noise of x_{T−1} has the same share in the noise of
-    x_s. Because all images share it, their noise is correlated by at most that share, and one network call serves all.
+    that mean, the mean of x_s is shorter by the share SNR(T−1)/SNR(s). The noise of x_{T−1} has the same share in the
+    noise of x_s. Because all images share it, their noise is correlated by at most that share, and one network call
+    serves all.
 
     Args:
         seed: The public seed.

@@ -100,7 +100,7 @@ class Graphs:
 
     Args:
         forward: Calls the network.
-        kind: Dtype of the number that the network takes.
+        kind: dtype of the number that the network takes beside states: a timestep or an SNR.
         device: Device of the network.
     """
 
@@ -111,7 +111,7 @@ class Graphs:
         """Held while a graph runs: graphs share their memory, so only one may run at a time."""
 
     def __call__(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
-        """Return the network's output for a batch, by the graph of its padded shape."""
+        """Return the network's output for a batch of states and one number, by the graph of its padded shape."""
         # A power of two: few graphs, and less than half of a batch is padding.
         shape = (1 << (len(x) - 1).bit_length(), *x.shape[1:])
         with self.running:
@@ -126,7 +126,7 @@ class Graphs:
 
 
 class _Graph:
-    """A network captured as a CUDA graph for one batch shape. Rows beyond the batch are padding."""
+    """A network captured as a CUDA graph for one batch shape. A smaller batch is padded with any states."""
 
     def __init__(self, graphs: Graphs, shape: tuple[int, ...], numbers: Numbers, pool: Any) -> None:
         with torch.cuda.device(graphs.device):

@@ -151,8 +151,9 @@ def answered(noise: Array, gain: float | Array, snr: float | Array) -> Array:
     """Return the plane of answers that a network takes after a step of sensing.
 
     Args:
-        noise: The step's noise z (N, C, H, W): ±1/√q at the touched share q of the coordinates, and 0 elsewhere.
-        gain: g of the step: q·(E[s·r]/E[r²])², of signs s and residuals r.
+        noise: Noise z of the step (N, C, H, W). Let q be the share of the coordinates that the step touches: z is
+            ±1/√q at these, and 0 elsewhere.
+        gain: Gain g in SNR of the step: q·(E[s·r]/E[r²])², with the signs s of z and the residuals r.
         snr: SNR before the step.
 
     Returns:
@@ -164,7 +165,7 @@ def answered(noise: Array, gain: float | Array, snr: float | Array) -> Array:
 
 
 def levels(precision: Array) -> Array:
-    """Return the level (N,) of each of several maps of precision (N, …)."""
+    """Return for each map of precision (N, …) its level: the single SNR that stands for the map, (N,)."""
     power = bounded(precision) * DEVIATION**2
     left = 1 / (1 + power)
     # The mean of 1 − left is computed separately, because the difference 1 − rest would have few digits at low SNRs.

@@ -81,7 +81,7 @@ class Build:
         return self.node("Cast", name, to=TensorProto.FLOAT)
 
     def network(self) -> None:
-        """Add the nodes of the whole network, as `network.Network.forward`."""
+        """Add the nodes of the whole network, which compute the same as `network.Network.forward`."""
         stride, unit = self.config.stride, self.constant(1.0)
         snr = self.node("Min", "snr", self.constant(LARGEST_SNR))
         parts = self.parts()
@@ -122,7 +122,7 @@ class Build:
         return dict(zip(self.channels, outputs, strict=True))
 
     def conditioned(self, snr: str) -> tuple[str, str, str]:
-        """Add the factors in, out and skip at an SNR, as `Config.conditioned`, and return their names."""
+        """Add the nodes of the factors in, out and skip at an SNR (`Config.conditioned`), and return their names."""
         deviation, one = self.config.deviation, self.constant(1.0)
         power = self.node("Add", one, self.node("Mul", snr, self.constant(deviation**2)))
         enter = self.node("Sqrt", self.node("Div", snr, power))
@@ -135,7 +135,7 @@ class Build:
         return self.node("Log", self.node("Clip", snr, low, high))
 
     def correction(self, planes: str, snr: str) -> str:
-        """Add the correction F, as `network.Network.correction`, and return its name.
+        """Add the nodes of the correction F (`network.Network.correction`), and return its name.
 
         Args:
             planes: Name of the input planes.
@@ -163,7 +163,7 @@ class Build:
         return self.node("DepthToSpace", self.same(x, "leave"), blocksize=FOLD, mode="CRD")
 
     def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
-        """Add the blocks x + W₂·silu(a·(W₁·x) + b) of a stage (`network.Stage`), and return the name of the output.
+        """Add the residual blocks of a stage (`network.Stage`), and return the name of the output.
 
         Args:
             x: Name of the input.
@@ -228,7 +228,7 @@ def graph(
     Args:
         config: Config of the network.
         weights: Its weights by their names, fp32.
-        facts: Metadata of the model.
+        facts: Metadata that the model carries, by key.
         kind: Class that writes the nodes: `Build`, or `winograd_graph.WinogradBuild` for fewer multiplications.
     """
     build = kind(config, weights)

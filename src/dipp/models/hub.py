@@ -113,7 +113,14 @@ def read_tensors(name: str, path: Path) -> dict[str, torch.Tensor]:
 
 
 def read_arrays(name: str, path: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors in a file of a model as NumPy arrays; otherwise as `read_tensors`.
+    """Return the tensors in a file of a model as NumPy arrays.
+
+    Args:
+        name: Folder or hub id of the model. A file on the hub is fetched first.
+        path: Path of the safetensors file, relative to the model's folder.
+
+    Returns:
+        Arrays in their stored dtypes, by their names.
 
     Raises:
         DippError: The file is missing or damaged, or has numbers of a kind that NumPy lacks, such as bfloat16.

@@ -82,7 +82,7 @@ class Ladder:
         return cls(1 - levels, levels, levels * count, FLOW)
 
     def schedule(self) -> NoiseSchedule:
-        """Return the noise schedule of the coded signal u."""
+        """Return the noise schedule of the coded signal u = z/R: latents z divided by their range R."""
         signal = np.square(REACH * self.gammas)
         alphas = signal / (signal + np.square(self.sigmas))
         return NoiseSchedule(alphas, "sample", 1 / self.scale(len(self.times) - 1))
@@ -92,7 +92,7 @@ class Ladder:
         return float(np.sqrt(np.square(REACH * self.gammas[t]) + np.square(self.sigmas[t])))
 
     def x0(self, output: torch.Tensor, state: torch.Tensor, t: int) -> torch.Tensor:
-        """Return the predicted signal û = ẑ/R, clamped to [−1, 1].
+        """Return the predicted signal û, which is the predicted latents ẑ divided by their range R, clamped to [−1, 1].
 
         Args:
             output: Output of the network for `state`.

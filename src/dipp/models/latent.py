@@ -77,11 +77,11 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
     del folder
     device = torch.device(device_name)
     pipeline, network = Pipeline.open(name), config_path.parent.as_posix()
-    told = conditioning.of(name, config)
-    pipeline.require((network, "scheduler", *told.parts, "vae"))
+    kind = conditioning.of(name, config)
+    pipeline.require((network, "scheduler", *kind.parts, "vae"))
     ladder = Ladder.from_config(pipeline.config("scheduler"))  # refused before weights are read
     vae_config = pipeline.config("vae")
-    latents = _latents(name, vae_config, config, told)
+    latents = _latents(name, vae_config, config, kind)
     tensors = {part: pipeline.tensors(part) for part in (network, "vae")}
     height, width = _size(name, config, vae_config, latents)
     return LatentDenoiser(
@@ -94,7 +94,7 @@ def load(name: str, folder: Path, config: dict[str, Any], config_path: Path, dev
         latents=latents,
         ladder=ladder,
         vae=_vae(name, vae_config, tensors["vae"], device),
-        told=told,
+        conditioning=kind,
         pipeline=pipeline,
     )
 
@@ -107,7 +107,7 @@ class LatentDenoiser(Denoiser):
     """The network that predicts latents, on the device."""
     vae: Any
     """The VAE, on the device."""
-    told: Conditioning
+    conditioning: Conditioning
     """How to call the network."""
     ladder: Ladder
     """Noise levels that the network was trained on."""
@@ -132,7 +132,7 @@ class LatentDenoiser(Denoiser):
         """Return the model with another prompt, which must be public; raise if it takes none."""
         if prompt == self.prompt:
             return self
-        if not self.told.parts and prompt:
+        if not self.conditioning.parts and prompt:
             raise DippError("prompt", "cannot be used, because the model has no text encoder", "leave the prompt out")
         require_prompt(prompt)
         return replace(self, prompt=prompt)
@@ -164,11 +164,11 @@ class LatentDenoiser(Denoiser):
             )
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """Return û of states (N, C, h, w) of any size at one timestep, clamped to [−1, 1], in fp32."""
+        """Return signals û predicted from states (N, C, h, w) of any size at one timestep: fp32 in [−1, 1]."""
         return self._x0(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
-        """Return û of the merged state (N, c, h, w), at the timestep whose SNR is nearest to the evidence's level."""
+        """Return signals û (N, c, h, w), predicted from the merged state at the timestep nearest to its SNR."""
         t = self.schedule.nearest(evidence.level)
         x_t = self.schedule.gamma(t) * evidence.merged.state
         x_hat: torch.Tensor = evidence.restored(self._x0(x_t, t, numbers))
@@ -194,8 +194,9 @@ class LatentDenoiser(Denoiser):
         from dipp.models.engine import computed
 
         exact = numbers if self.device.type == "cuda" else Numbers.EXACT
-        told, factor = self._conditions, self.latents.factor
-        return computed(lambda: self.told.output(self.network, x, number, told, factor), self.device, exact)
+        conditions, factor = self._conditions, self.latents.factor
+        call = functools.partial(self.conditioning.output, self.network, x, number, conditions, factor)
+        return computed(call, self.device, exact)
 
     @functools.cached_property
     def _conditions(self) -> Conditions:
@@ -203,13 +204,13 @@ class LatentDenoiser(Denoiser):
         import torch
 
         with torch.inference_mode():
-            return self.told.told(self.pipeline, self.prompt, self.device)
+            return self.conditioning.conditions(self.pipeline, self.prompt, self.device)
 
     def coded(self, pixels: Any) -> Any:
         """Return eight-bit latents (N, h, w, c) of pixels (N, H, W, 3), which are as private as the pixels.
 
         A latent is the mode of the VAE's posterior, which has no randomness. No picture makes this fail: a latent that
-        is not finite counts as 0, and a latent beyond ±R as ±R.
+        is not finite counts as 0, and a latent beyond the range ±R as ±R.
         """
         import torch
 
@@ -251,7 +252,7 @@ class LatentDenoiser(Denoiser):
         return picture
 
 
-def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told: Conditioning) -> Latents:
+def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], kind: Conditioning) -> Latents:
     """Return the shape of a model's latents, or raise if its VAE is unsupported or does not fit the network."""
     channels, outside = vae.get("latent_channels"), {vae.get("in_channels"), vae.get("out_channels")}
     blocks = vae.get("block_out_channels")
@@ -270,17 +271,17 @@ def _latents(name: str, vae: Mapping[str, Any], network: Mapping[str, Any], told
     for reason, refused in refusals.items():
         if refused:
             raise DippError("model", f"{name} {reason}", f"name a model with an {VAE_CLASS} of RGB pictures")
-    if not (isinstance(channels, int) and isinstance(blocks, list)) or {inputs, outputs} != {channels * told.packs**2}:
+    if not (isinstance(channels, int) and isinstance(blocks, list)) or {inputs, outputs} != {channels * kind.packs**2}:
         raise DippError(
             "model",
             f"{name} maps {inputs} channels to {outputs}, and its VAE has {channels}",
             "name a model that generates whole pictures",
         )
-    return Latents(2 ** (len(blocks) - 1), channels, told.multiple)
+    return Latents(2 ** (len(blocks) - 1), channels, kind.multiple)
 
 
 def _size(name: str, network: Mapping[str, Any], vae: Mapping[str, Any], latents: Latents) -> tuple[int, int]:
-    """Return height and width of the latents that a network was trained on, by its config or that of its VAE."""
+    """Return height and width of the latents that a network was trained on, from its config or its VAE's."""
     size, pixels = network.get("sample_size"), 1
     if size is None:
         size, pixels = vae.get("sample_size", 512), latents.factor

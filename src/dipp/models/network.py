@@ -45,7 +45,7 @@ from dipp.models.config import COLOURS, FOLD, LARGEST_SNR, SNR_RANGE, WAVES, Con
 
 
 class Block(nn.Module):
-    """A residual block, x + W₂·silu(a·(W₁·x) + b), with a and b linear in the embedding of ln SNR.
+    """A residual block, x + W₂·silu(a·(W₁·x) + b), with convolutions W₁ and W₂. The embedding of ln SNR gives a and b.
 
     Args:
         channels: Number of channels of x.
@@ -130,11 +130,11 @@ class Network(nn.Module):
         return x_hat
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
-        """Return F (N, 3, H, W) of planes (N, inputs, H, W), whose sides the stride divides, at SNRs (N,) or (1,).
+        """Return the correction F (N, 3, H, W).
 
         Args:
-            planes: Input planes.
-            snr: SNR of each picture, or one for all.
+            planes: Input planes (N, inputs, H, W). The stride divides H and W.
+            snr: SNR of each picture (N,), or of all pictures (1,).
         """
         level = snr.clamp(*SNR_RANGE).log()[:, None] * self.waves
         embedding = self.embed(torch.cat([level.sin(), level.cos()], dim=1))
@@ -151,7 +151,7 @@ class Network(nn.Module):
 
 
 def widened(tensors: Mapping[str, Tensor], inputs: int) -> dict[str, Tensor]:
-    """Return the weights of a network with further planes, whose weights are 0, so that it computes the same.
+    """Return weights for a network with further input planes, which it ignores because their weights are 0.
 
     Args:
         tensors: Weights of a network by their names.

@@ -62,7 +62,7 @@ def states_of_two(pipeline: Pipeline, prompt: str, device: torch.device) -> tupl
 
 
 def pooled_and_t5(pipeline: Pipeline, prompt: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the conditions of FLUX: CLIP's pooled output, of the beginning of a long prompt, and the states of T5.
+    """Return the conditions of FLUX: CLIP's pooled output, for the beginning of a long prompt, and the states of T5.
 
     Args:
         pipeline: The pipeline.
@@ -89,11 +89,20 @@ def _encoded(
     *,
     whole: bool = True,
 ) -> Any:
-    """Return the output of one text encoder for a prompt, padded to `length` tokens or to the tokenizer's own number.
+    """Return the output of one text encoder for a prompt, padded with tokens to a fixed length.
+
+    Args:
+        pipeline: The pipeline.
+        which: End of the names of encoder and tokenizer: "" for the first, "_2" for the second.
+        prompt: The public text.
+        device: Device of the text encoder.
+        kind: Class of the encoder in transformers.
+        tokens: Class of the tokenizer in transformers.
+        length: Number of tokens; None for the largest that tokenizer and encoder take.
+        whole: Whether to raise if the prompt is too long. A file would record text that the network never read.
 
     Raises:
-        DippError: A component is broken, or the prompt is too long and `whole` is true. A prompt that was cut would be
-            recorded with words that the network never read.
+        DippError: A component is broken, or the prompt is too long and `whole` is true.
     """
     try:
         import transformers
@@ -131,7 +140,7 @@ def _encoded(
 
 
 def _both(pipeline: Pipeline, which: str, tokens: Any, kind: Any) -> tuple[Any, Any]:
-    """Return the tokenizer and the text encoder of a pipeline; the encoder has exactly its stored weights, in fp32."""
+    """Return a tokenizer and a text encoder of a pipeline, given their classes; the encoder has its stored weights."""
     import torch
 
     names = {path.name for path in pipeline.files(f"tokenizer{which}")}

@@ -14,7 +14,7 @@ def ancestral(
 ) -> State:
     """Return an image by DDPM sampling from the state x_t through every timestep, with t + 1 network calls.
 
-    It computes x_s = μ_p + σ(s, s + 1)·noise(s) for s = t − 1 … 0, and finally x̂0.
+    It takes the reverse steps (`diffusion.Transition`) to s = t − 1 … 0 with noise(s), and finally returns x̂0.
 
     Args:
         denoise: The denoiser.
@@ -34,7 +34,8 @@ def fast(denoise: Denoise[State], schedule: NoiseSchedule, x_t: State, t: int, c
 
     This is the second-order multistep DPM-Solver++ [Lu et al., 2022]. Its last step, to σ = 0, returns x̂0 itself.
 
-    With λ = log(γ/σ) the probability-flow equation has the solution
+    Let γ and σ be the factors of picture and noise in a state. With λ = log(γ/σ) the probability-flow equation has the
+    solution
 
         x_s = (σ_s/σ_t)·x_t + σ_s·∫ e^λ·x̂0(λ) dλ    from λ_t to λ_s
 

@@ -26,7 +26,9 @@ _HALF_UNIT, _KEPT = tl.constexpr(HALF_UNIT), tl.constexpr(KEPT)
 
 
 class SplitConv2d(torch.nn.Module):
-    """A convolution by three TF32 products. Under bf16 autocast, or where TF32 is allowed, it is the plain one.
+    """A convolution with the accuracy of fp32, by three TF32 products.
+
+    Under bf16 autocast, or where TF32 is allowed, it is the plain convolution.
 
     Args:
         plain: The convolution that it replaces.
@@ -66,7 +68,7 @@ def rounded(values: torch.Tensor) -> torch.Tensor:
 
 
 def split(x: torch.Tensor) -> torch.Tensor:
-    """Return the channels (h, l, h) of x (N, C, H, W) as (N, 3C, H, W), in channels_last format."""
+    """Return channels (h, l, h) (N, 3C, H, W), channels_last: h is x (N, C, H, W) rounded, and l the rest."""
     x = x.contiguous(memory_format=torch.channels_last)
     count, channels, height, width = x.shape
     out = x.new_empty((count, 3 * channels, height, width)).contiguous(memory_format=torch.channels_last)
@@ -76,7 +78,7 @@ def split(x: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _split(x: tl.tensor, out: tl.tensor, count: tl.tensor, channels: tl.tensor, TILE: tl.constexpr) -> None:  # noqa: N803
-    """Write h, l and h of each element pixel·C + channel of x to its three places in out."""
+    """Write h, l and h of each element pixel·C + channel of x to its three channels in out (`split`)."""
     i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = i < count
     value = tl.load(x + i, mask=inside)

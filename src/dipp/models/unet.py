@@ -134,7 +134,7 @@ class UNetDenoiser(NetworkDenoiser):
         self.require_size(Geometry(shape[2], shape[3], shape[1]))
 
     def require_size(self, picture: Geometry) -> None:
-        """Raise if a picture is too large once sides below the network's own are mirrored (`windows.mirrored`)."""
+        """Raise if a picture is too large after it was extended to the network's own size (`windows.mirrored`)."""
         height, width = picture.height, picture.width
         if math.prod(map(max, (height, width), self.sample_size)) > MAX_PICTURE:
             raise DippError(
@@ -159,7 +159,7 @@ class UNetDenoiser(NetworkDenoiser):
 
 
 def _check_kind(name: str, config: Mapping[str, Any], index: Mapping[str, Any]) -> None:
-    """Raise unless the model is an unconditional network on pixels, which takes x_t and t and nothing else."""
+    """Raise unless the network takes states of pixels and a timestep alone, by its config and the pipeline's index."""
     kind, inputs, outputs = (config.get(key) for key in ("_class_name", "in_channels", "out_channels"))
     others = [part for part in index if not part.startswith("_") and part not in ("unet", "scheduler")]
     refusals = {

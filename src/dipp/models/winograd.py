@@ -54,14 +54,14 @@ def possible(config: Config) -> bool:
 
 
 def transformed(weights: Floats) -> Floats:
-    """Return G g Gᵀ of a convolution's weights (O, I, 3, 3), as (O/PANEL, 36, I, PANEL). PANEL divides O and I."""
+    """Return the products G g Gᵀ (O/PANEL, 36, I, PANEL) of weights g (O, I, 3, 3), where PANEL divides O and I."""
     both = np.kron(WEIGHTS, WEIGHTS)
     cells = both @ weights.reshape(-1, PANEL, weights.shape[1], 9).transpose(0, 2, 3, 1).astype(np.float64)
     return np.ascontiguousarray(cells.swapaxes(1, 2), np.float32)
 
 
 def panels(matrix: Floats) -> Floats:
-    """Return a matrix (I, O) as panels (O/PANEL, I, PANEL)."""
+    """Return a matrix (I, O) cut into panels of PANEL columns, (O/PANEL, I, PANEL)."""
     return np.ascontiguousarray(matrix.reshape(len(matrix), -1, PANEL).swapaxes(0, 1))
 
 
@@ -117,7 +117,7 @@ def shared(work: Callable[[int, int], None], count: int) -> None:
 
     Args:
         work: The function.
-        count: Number of things to do.
+        count: How far the numbers go.
     """
     errors: list[BaseException] = []
     most = threads()

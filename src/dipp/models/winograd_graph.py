@@ -18,7 +18,7 @@ import numpy as np
 
 from dipp.models.config import Config
 from dipp.models.graph import Array, Build
-from dipp.models.winograd_kernels import CELLS, IN, INPUTS, OUT, OUTPUTS, WEIGHTS
+from dipp.models.winograd_kernels import IN, INPUTS, OUT, OUTPUTS, PRODUCTS, WEIGHTS
 
 AXES = 6
 """Number of axes within a stage: row and column in the tile, picture, channel, row and column of the tile."""
@@ -34,7 +34,7 @@ class WinogradBuild(Build):
         """Names of the shapes (N, C) and (H/4, W/4) of the stage under construction; empty outside of a stage."""
 
     def stage(self, x: str, name: str, blocks: int, embedding: str) -> str:
-        """Add the blocks of a stage, and return the name of the output. Scales that tiles may not divide stay plain."""
+        """Add the blocks of a stage, plain at scales whose sides 4 may not divide. Return the name of the output."""
         scale = int(name.rpartition(".")[2])
         if not blocks or len(self.config.channels) - scale < OUT.bit_length():
             return super().stage(x, name, blocks, embedding)
@@ -50,7 +50,7 @@ class WinogradBuild(Build):
         return self.node("DepthToSpace", folded, blocksize=OUT, mode="DCR")
 
     def same(self, x: str, name: str) -> str:
-        """Add the 3×3 convolution `name`: within a stage as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A of all tiles. Return its name."""
+        """Add the 3×3 convolution `name`, by Winograd's products within a stage, and return the name of its output."""
         if not self.tiles:
             return super().same(x, name)
         out, into, _, _ = self.weights[f"{name}.weight"].shape
@@ -59,15 +59,15 @@ class WinogradBuild(Build):
         x = self.node("MatMul", self.inputs, self.reshaped(self.widened(x, 1), [OUT, IN, -1]))
         x = self.reshaped(x, [OUT, IN], self.pictures, self.tiles)
         x = self.node("MatMul", self.inputs, self.reshaped(self.widened(x, 0), [IN, -1]))
-        x = self.reshaped(x, [CELLS], self.pictures, [-1])
-        x = self.node("MatMul", self.reshaped(weight, [CELLS, 1, out, into]), x)
+        x = self.reshaped(x, [PRODUCTS], self.pictures, [-1])
+        x = self.node("MatMul", self.reshaped(weight, [PRODUCTS, 1, out, into]), x)
         x = self.node("MatMul", self.outputs, self.reshaped(x, [IN, -1]))
         x = self.node("MatMul", self.outputs, self.reshaped(x, [OUT, IN, -1]))
         bias = self.node("Unsqueeze", self.weight(f"{name}.bias"), self.constant([1, 2], np.int64))
         return self.node("Add", self.reshaped(x, [OUT, OUT], self.pictures, self.tiles), bias)
 
     def widened(self, x: str, axis: int) -> str:
-        """Add tiles that are extended along one axis by one position of each neighbour, or by zeros at the edge."""
+        """Add tiles that are extended along an axis by one position of each neighbour or 0, and return their name."""
         sides = []
         for position, by in ((OUT - 1, 1), (0, -1)):
             bounds = (self.constant([bound], np.int64) for bound in (position, position + 1, axis))

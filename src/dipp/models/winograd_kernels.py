@@ -26,7 +26,7 @@ Matrix = NDArray[np.float64]
 
 OUT, IN = 4, 6
 """Side of a tile of outputs, and of the square of inputs that it depends on, in pixels."""
-CELLS = IN * IN
+PRODUCTS = IN * IN
 """Number of products for each tile and pair of channels."""
 POINTS = np.array([0, 1, -1, 2, -2]) / np.sqrt(2)
 """The five finite points p of `winograd`."""
@@ -87,7 +87,7 @@ def _store(b: Any, vector: Any, base: Any, *offsets: Any) -> None:
 
 
 def _transform(b: Any, matrix: Matrix, rows: list[list[Any]]) -> list[list[Any]]:
-    """Return matrix·x·matrixᵀ of a square x of vectors."""
+    """Return the product matrix·x·matrixᵀ, where x has rows of vectors. `b` is the builder of a function."""
     for _ in range(2):
         rows = [[_sum(b, weights, row) for weights in matrix] for row in zip(*rows, strict=True)]
     return rows
@@ -117,7 +117,7 @@ def _silu(b: Any, x: Any) -> Any:
 
 
 def _array(context: Any, b: Any, kind: Any, value: Any) -> tuple[Any, list[Any]]:
-    """Return the pointer to an array's data, and its shape."""
+    """Return the pointer to the data of an array, and its shape. `kind` is the array's type in numba."""
     array = context.make_array(kind)(context, b, value)
     return array.data, cgutils.unpack_tuple(b, array.shape)
 
@@ -136,8 +136,8 @@ def _pixels(b: Any, image: Any, shape: list[Any], spare: Any, corner: list[Any],
 
 
 @intrinsic
-def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, cells: Any) -> Any:
-    """Write Bᵀ d B to cells (36, I), for the tile of an image (H, W, I) whose outputs begin at (_top, _left)."""
+def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, transformed: Any) -> Any:
+    """Write Bᵀ d B (36, I) for the inputs d of the tile of an image (H, W, I) with outputs from (_top, _left)."""
 
     def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
         (source, shape), (outside, _), (target, _) = (
@@ -148,11 +148,11 @@ def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, cells: Any) ->
         with cgutils.for_range(b, b.udiv(shape[2], _index(LANES))) as loop:
             first = b.mul(loop.index, _index(LANES))
             values = _transform(b, INPUTS, [[_load(b, pixel, first) for pixel in row] for row in pixels])
-            for cell, value in enumerate(value for row in values for value in row):
-                _store(b, value, target, b.mul(shape[2], _index(cell)), first)
+            for position, value in enumerate(value for row in values for value in row):
+                _store(b, value, target, b.mul(shape[2], _index(position)), first)
         return context.get_dummy_value()
 
-    return types.void(image, zeros, types.int64, types.int64, cells), generate
+    return types.void(image, zeros, types.int64, types.int64, transformed), generate
 
 
 def _multiplying(stride: int) -> Any:
@@ -190,7 +190,7 @@ def _multiplying(stride: int) -> Any:
     return multiply
 
 
-_multiply, _multiply_rows = _multiplying(CELLS), _multiplying(1)
+_multiply, _multiply_rows = _multiplying(PRODUCTS), _multiplying(1)
 
 
 def _leaving(activate: bool) -> Any:
@@ -198,7 +198,7 @@ def _leaving(activate: bool) -> Any:
     def leave(
         _: Any, products: Any, scale: Any, shift: Any, image: Any, spare: Any, _top: Any, _left: Any, _at: Any
     ) -> Any:
-        """Transform products m (36, PANEL) to outputs Aᵀ m A, the tile at (_top, _left) of an image (H, W, O).
+        """Transform products m (36, PANEL) to Aᵀ m A, and write it to the tile at (_top, _left) of an image (H, W, O).
 
         They are scaled and shifted, and then activated or added to the image, in `PANEL` channels from `_at` on.
         """
@@ -211,9 +211,9 @@ def _leaving(activate: bool) -> Any:
             with cgutils.for_range(b, _index(COLUMNS)) as loop:
                 first = b.mul(loop.index, _index(LANES))
                 channel = b.add(given[7], first)
-                cells = [[_load(b, source, _index(PANEL * (IN * i + j)), first) for j in range(IN)] for i in range(IN)]
+                inner = [[_load(b, source, _index(PANEL * (IN * i + j)), first) for j in range(IN)] for i in range(IN)]
                 factor, summand = _load(b, factors, channel), _load(b, summands, channel)
-                for values, row in zip(_transform(b, OUTPUTS, cells), pixels, strict=True):
+                for values, row in zip(_transform(b, OUTPUTS, inner), pixels, strict=True):
                     for value, pixel in zip(values, row, strict=True):
                         z = _call(b, "fmuladd", factor, value, summand)
                         output = _silu(b, z) if activate else b.fadd(_load(b, pixel, channel), z)
@@ -243,18 +243,18 @@ def convolve_tiles(
 ) -> None:
     """Compute `winograd.convolve` for the tiles from number `start` to `stop`."""
     inputs, across = x.shape[2], -(-out.shape[1] // OUT)
-    cells = np.zeros((TILES, CELLS, inputs), np.float32)
-    products = np.empty((TILES, CELLS, PANEL), np.float32)
+    transformed = np.zeros((TILES, PRODUCTS, inputs), np.float32)
+    products = np.empty((TILES, PRODUCTS, PANEL), np.float32)
     zeros, spare = np.zeros(inputs, np.float32), np.zeros(out.shape[2], np.float32)
     for first in range(start, stop, TILES):
         count = min(TILES, stop - first)
         for i in range(count):
             tile = first + i
-            _enter(x, zeros, tile // across * OUT + above, tile % across * OUT, cells[i])
+            _enter(x, zeros, tile // across * OUT + above, tile % across * OUT, transformed[i])
         for panel in range(len(weights)):
-            for cell in range(CELLS):
+            for position in range(PRODUCTS):
                 for i in range(0, count, ROWS):
-                    _multiply(cells[i:, cell], weights[panel, cell], products[i:, cell])
+                    _multiply(transformed[i:, position], weights[panel, position], products[i:, position])
             for i in range(count):
                 tile = first + i
                 top, left = tile // across * OUT, tile % across * OUT

@@ -87,7 +87,7 @@ class Winograd:
         return x0
 
     def linear(self, x: Floats, name: str) -> Floats:
-        """Return the output of the linear layer `name` for the input `x`, a row of values."""
+        """Return the output (O,) of the linear layer `name` for a vector x (I,)."""
         return self.weights[f"{name}.weight"] @ x + self.weights[f"{name}.bias"]
 
 
@@ -157,7 +157,7 @@ class _Scale:
         return self.up(self._grown(self.coarser([shrunk(x, *self.shrink)], last)), last)
 
     def _grown(self, coarse: Floats) -> list[Floats]:
-        """Return rows from the way down, in parts, to which those of the coarser scale are added."""
+        """Return waiting rows of the way down, in parts, after adding finished rows of the coarser scale to them."""
         parts = list[Floats]()
         while len(coarse):
             x = self.passed.pop(0)
@@ -171,11 +171,11 @@ class _Scale:
 
 
 class _Stage:
-    """The blocks of a scale on one way, on rows that arrive in bands.
+    """The residual blocks of one scale on the way down or up, for rows that arrive in bands.
 
     Args:
         network: The network.
-        name: Name of the stage.
+        name: Name of the stage in the network.
         width: Width of the rows.
         embedding: Embedding of the SNR.
     """
@@ -262,13 +262,13 @@ class _Block:
         self.biases = [weights[f"{name}.{which}.bias"] for which in ("first", "second")]
 
     def hide(self, x: Floats, hidden: Floats, above: int, modulation: Floats) -> None:
-        """Compute rows of the hidden layer silu(a·(W₁·x) + b), where x has `above` more rows at the top."""
+        """Write rows of silu(a·(W₁·x) + b) to `hidden`, where x has `above` more rows at the top."""
         scale, shift = np.split(modulation, 2)
         a = 1 + scale
         convolve(x, self.weights[0], a, a * self.biases[0] + shift, hidden, above=above, activate=True)
 
     def add(self, hidden: Floats, x: Floats, above: int) -> None:
-        """Add the output to rows of x, where `hidden` has `above` more rows at the top."""
+        """Add the block's output to rows of x, where `hidden` has `above` more rows at the top."""
         bias = self.biases[1]
         convolve(hidden, self.weights[1], np.ones_like(bias), bias, x, above=above, activate=False)
 
@@ -279,7 +279,7 @@ def _rows_of(told: Floats, rows: slice) -> Floats:
 
 
 def _joined(kept: Floats, parts: Sequence[Floats]) -> Floats:
-    """Return kept rows and further ones as one array, which is the only part itself if nothing was kept."""
+    """Return kept rows and further rows as one array. A single part is returned as it is if no rows were kept."""
     return parts[0] if len(parts) == 1 and not len(kept) else np.concatenate([kept, *parts])
 
 
