@@ -91,7 +91,7 @@ class AskedPictures:
         self.state = state
 
     def _content(self, step: Question, turn: int, x_hat: Array) -> tuple[Floats, Floats]:
-        """Return a round's blocks as pictures minus prediction, and the prediction of their coordinates."""
+        """Return the content of a round's blocks (blocks × dimensions), and the prediction of their coordinates."""
         unit, grid = step.grid(self.unit, self.geometry)
         deal = CODING.code.deal
         chunks = deal.chunks(SEED, StepCoordinates(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
@@ -105,7 +105,7 @@ class AskedPictures:
         return replace(self, steps=list(self.steps))
 
     def ask(self, step: Question) -> None:
-        """Ask one more question by the denoiser's words, and find the SNR to tell the network."""
+        """Ask one more question by the denoiser's words, and give it the best SNR to tell the network (`label`)."""
         for _, _, answer in self.rounds(step):
             answer(self.denoiser)
         self.label()
@@ -122,7 +122,7 @@ class AskedPictures:
         return replace(self.steps[-1], snr_gain=float(short_floats(np.array([snr]))[0]))
 
     def error(self, last: Question) -> float:
-        """Return the mean squared error of the network's picture, with `last` in place of the last question."""
+        """Return the mean squared error of the picture from the answers, with `last` in place of the last question."""
         plan = Plan(CODING, (*self.steps[:-1], last), unit=self.unit)
         trajectory = Chain(plan, self.denoiser, SEED, self.geometry).trajectory
         picture = colours_last(trajectory.expected(len(self.steps), self.state))

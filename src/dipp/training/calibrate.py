@@ -94,7 +94,7 @@ def _stepped() -> list[SteppedPreset]:
 
 
 def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
-    """Code images by a plan, and return the mean squared error of the prediction x̂0 after each of its steps."""
+    """Code images (N, H, W, C) by a plan, and return the mean squared error of x̂0 after each of its steps."""
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 
@@ -109,7 +109,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
-    """Return the table with the factors by which errors on coded chains of a preset exceed errors on exact states."""
+    """Return the table with factors: errors along coded chains of a preset, divided by those the table expects."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
         plans = preset.planner(denoiser, table, budget, Geometry.of(pixels.shape[1:]))

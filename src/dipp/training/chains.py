@@ -38,7 +38,7 @@ CLIPS = (0.25, 2.0)
 
 
 class Chains:
-    """Cohorts of sensing chains on pictures of one size, each at a step of its own."""
+    """Sensing chains on pictures of one size, in cohorts: groups of pictures with common settings and steps."""
 
     def __init__(self, cohorts: int, pictures: Tensor) -> None:
         self.cohorts, self.size = cohorts, len(pictures) // cohorts
@@ -56,7 +56,7 @@ class Chains:
         self.colour = torch.zeros_like(self.group)
         """The channel of each pixel that the first pass touches."""
         self.settings = torch.zeros(5, cohorts, device=device)
-        """For each cohort: groups, number of steps, V, k, and number of steps taken."""
+        """For each cohort: groups of a pass, number of steps, tilt V, k of the clip, and number of steps taken."""
         self._groups, self._tilts = torch.tensor(GROUPS, device=device), torch.tensor(TILTS, device=device)
         self._ranges = torch.tensor([PASSES, EPSILON, CLIPS], device=device).log()
         self._colours = torch.arange(COLOURS, device=device).view(1, -1, 1, 1)
@@ -76,16 +76,16 @@ class Chains:
 
     @property
     def told(self) -> tuple[Tensor, Tensor]:
-        """Return the predictions and answers that the network sees."""
+        """Return the last predictions and answers of each coordinate, with 0 where the network shall not see them."""
         heard = ~self._wide(self.silent)
         return self.compared * heard, self.answers * heard
 
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
-        """Take one step of each chain, given the predictions x̂0. New pictures replace cohorts that have ended.
+        """Take one step of each chain. New pictures replace those of cohorts that have ended.
 
         Args:
-            x_hat: Predictions (N, C, H, W).
-            pictures: Pictures (N, C, H, W) for new cohorts.
+            x_hat: Predictions x̂0 from the states (N, C, H, W).
+            pictures: New pictures (N, C, H, W), which are used where a cohort has ended.
         """
         groups, steps, tilt, clip, taken = self.settings
         residual = self.x0 - x_hat
@@ -110,7 +110,7 @@ class Chains:
         self._begin(ended, pictures)
 
     def _begin(self, ended: Tensor, pictures: Tensor) -> None:
-        """Start new chains in the cohorts that have ended."""
+        """Start new chains, with new settings and pictures, in the cohorts where `ended` is true."""
         low, high = self._ranges[:, :1], self._ranges[:, 1:]
         passes, epsilon, clip = (low + (high - low) * torch.rand(3, self.cohorts, device=low.device)).exp()
         groups, tilts = (
@@ -131,13 +131,13 @@ class Chains:
         self.colour.copy_(torch.where(wide, torch.randint_like(self.colour, COLOURS), self.colour))
 
     def _each(self, values: Tensor) -> Tensor:
-        """Return a value of each cohort, repeated for each of its pictures."""
+        """Return values of cohorts, each repeated for the pictures of its cohort, (N,)."""
         return values[:, None].expand(-1, self.size).reshape(-1)
 
     def _wide(self, values: Tensor) -> Tensor:
-        """Return a value for each picture, as (N, 1, 1, 1)."""
+        """Return values of cohorts, each repeated for the pictures of its cohort, (N, 1, 1, 1)."""
         return self._each(values).view(-1, 1, 1, 1)
 
     def _mean(self, values: Tensor) -> Tensor:
-        """Return the mean over the pictures and coordinates of each cohort."""
+        """Return the mean of values (N, C, H, W) over each cohort."""
         return values.mean((1, 2, 3)).view(self.cohorts, -1).mean(1)

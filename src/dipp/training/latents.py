@@ -63,11 +63,11 @@ def load(denoiser: Denoiser, data: Path, count: int, window: Window | None = Non
 
 
 def calibrate(denoiser: Denoiser, latents: Latents, provenance: dict[str, Any], progress: Progress) -> ErrorTable:
-    """Measure the errors of a latent model on exact states of public latents (N, h, w, c).
+    """Measure the errors of a latent model on states that are public latents plus noise.
 
     Args:
         denoiser: The latent model.
-        latents: uint8 latents.
+        latents: uint8 latents (N, h, w, c).
         provenance: Facts about the measurement, which the table keeps.
         progress: Callback that receives what is being measured.
 
@@ -114,7 +114,7 @@ def table(denoiser: Denoiser, latents: Latents, progress: Progress) -> list[dict
 
 
 def _tried(denoiser: Denoiser, latents: Latents, epsilon: float, shape: tuple[int, ...]) -> Row | None:
-    """Return the row of a recipe with the given splits at a budget, or None if the budget does not suit it."""
+    """Return the table's row for questions of the splits `shape` at a budget; None if the budget does not suit them."""
     each = epsilon / sum(split**2 for split in shape)
     if not LEAST <= each <= MOST or BLOCK * shape[-1] > min(latents.shape[1:3]):
         return None

@@ -88,7 +88,7 @@ class Shares(NamedTuple):
 
 
 class BatchStream:
-    """Batches of tiles of one size: cohorts of chains, Gaussian states, evidence of other kinds, answers by words."""
+    """The batches of one size of tiles, whose states come from sensing chains, Gaussian noise and other evidence."""
 
     def __init__(self, bank: Bank, config: Config, shares: Shares, books: Books | None = None) -> None:
         self.bank, self.config, self.gaussian, self.told = bank, config, shares.gaussian, shares.told
@@ -100,7 +100,7 @@ class BatchStream:
         )
 
     def loss(self, predict: Predict) -> Tensor:
-        """Draw a batch, return its loss, and move chains and cohorts of words to their next step.
+        """Draw a batch, return its loss, and move sensing chains and asked pictures to their next step.
 
         Args:
             predict: The network.
@@ -138,12 +138,12 @@ class BatchStream:
 
     @property
     def _ends(self) -> tuple[int, int, int]:
-        """Ends in a batch of the chains, of the Gaussian states and of the evidence of other kinds."""
+        """Positions in a batch after its last chain, its last Gaussian state and its last evidence of other kinds."""
         count = len(self.chains.x0)
         return count, count + self.gaussian, count + self.gaussian + self.told
 
     def _inside(self) -> Tensor:
-        """Return masks (N, 1, side, side) of Gaussian states: all of a tile, or all but some lower and right lines."""
+        """Return masks (N, 1, side, side): 1, and 0 in random last rows and columns of some tiles."""
         device, side = self.bank.tiles.device, self.bank.tiles.shape[1]
         odd = torch.rand(self.gaussian, 1, device=device) < ODD
         most = min(self.config.stride, side)

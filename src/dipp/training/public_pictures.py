@@ -163,7 +163,7 @@ def _scene(picture: Pixels, kind: Scene) -> Pixels:
 
 
 def _each(data: Path, channels: int, window: Window | None) -> Iterator[Pixels | None]:
-    """Yield the pictures of a source in order, and None for each that cannot be read."""
+    """Yield the pixels of each picture at a path in order, and None for each that cannot be read."""
     return (picture(source, channels, window) for source in sources(data))
 
 

@@ -63,7 +63,8 @@ def table(denoiser: Denoiser, scenes: Sequence[Pixels], progress: Progress) -> l
 
     Args:
         denoiser: The model, with its books.
-        scenes: Public pictures (N, S, S, C) of several sides S, from which no book was made. Cells take the largest.
+        scenes: Public pictures (N, S, S, C) of several sides S, from which no book was made. Cells are tried
+            on the largest.
         progress: Callback that receives what is being tried.
 
     Returns:
@@ -95,16 +96,21 @@ def tried(
     pixels: Pixels,
     coarse: int = COARSE_PIXELS,
 ) -> Iterator[Row]:
-    """Try one recipe by words, and for the second of two questions also by signs; yield a row for each.
+    """Ask public pictures by the questions of one recipe, and yield a row of the table for each way of asking.
+
+    All questions are asked by words. The second of two is also asked by random signs if the ε of a draw is large.
 
     Args:
         denoiser: The model, with its books.
         unit: The unit that is asked.
-        side: Its side in pixels.
-        epsilon: Pure ε of the unit.
-        shape: Split of each question.
-        pixels: Public pictures (N, H, W, C).
-        coarse: Largest number of coarse pixels that are asked, if there is more than one picture.
+        side: Side of the unit in pixels.
+        epsilon: Pure ε that all questions to a unit cost together.
+        shape: The recipe: for each question its split, the number of parts of each side of the unit.
+        pixels: uint8 public pictures (N, H, W, C).
+        coarse: Largest number of coarse pixels that are asked. One picture is asked whole in any case.
+
+    Yields:
+        Rows with the PSNR in dB and the recipes of the questions; none if ε or the side do not suit the recipe.
     """
     each = epsilon / sum(split**2 for split in shape)
     alone = len(shape) == 1 and shape[0] == 1
@@ -115,21 +121,21 @@ def tried(
     asked = AskedPictures(denoiser, unit, pixels[:few])
     recipes: list[Recipe] = []
     for number, split in enumerate(shape[:-1]):
-        _asked(asked, recipes, candidates_of(each), split, number, each)
+        _ask_next(asked, recipes, candidates_of(each), split, number, each)
     for signs in (False, True) if len(recipes) == 1 and each > BY_SIGNS else (False,):
         last, met = asked.copy(), list(recipes)
         recipe = candidates_of(each, signs=signs)
         if signs:
             recipe = recipe._replace(scale=sign_scale(asked, recipe._replace(split=shape[-1]), each))
-        _asked(last, met, recipe, shape[-1], len(shape) - 1, each)
+        _ask_next(last, met, recipe, shape[-1], len(shape) - 1, each)
         error = last.error(last.steps[-1])
         yield Row(unit.kind, side, epsilon, -10 * math.log10(error / 4), tuple(met))
 
 
-def _asked(
+def _ask_next(
     asked: AskedPictures, recipes: list[Recipe], recipe: Recipe, split: int, number: int, epsilon: float
 ) -> None:
-    """Ask one more question, and add its recipe to the list."""
+    """Ask question `number` with a split, and add its recipe to `recipes`. The first question has four rounds."""
     recipes.append(asked_once(asked, recipe._replace(split=split, rounds=1 if number else 4), epsilon))
 
 
@@ -149,7 +155,7 @@ def asked_once(asked: AskedPictures, recipe: Recipe, epsilon: float) -> Recipe:
 
 
 def sign_scale(asked: AskedPictures, recipe: Recipe, epsilon: float) -> float:
-    """Return the scale of random signs with the least squared error: the mean product of chosen signs and content.
+    """Return the factor of random signs that brings them closest to the content: the mean product of the two.
 
     Args:
         asked: The pictures that are asked.

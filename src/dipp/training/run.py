@@ -300,7 +300,7 @@ class TrainingRun:
         photonet.write(self.output, self.network.config, self._averaged())
 
     def _course(self) -> dict[str, Any]:
-        """Return what a checkpoint must share with the run that resumes it. The length of a run may change."""
+        """Return the settings and data that a run must share with the checkpoint it resumes: all but its length."""
         settings = {name: value for name, value in asdict(self.settings).items() if name not in ("steps", "minutes")}
         return {**{name: value for name, value in self.facts.items() if name != "device"}, **settings}
 

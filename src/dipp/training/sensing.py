@@ -75,7 +75,7 @@ def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Pro
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:
-    """Return the tried pairs of a code's pad and tilt (K, 2), and the share of its tilt that each realises (K,)."""
+    """Return pads and tilts of the code `Flat` (K, 2), and the share of the tilt that each pair realises (K,)."""
     searches = [(pad, tilt) for pad in sorted({pad for _, pad in SEARCHES}) for tilt in SEARCHED_TILTS]
     return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
@@ -88,16 +88,16 @@ class ChainPoint(NamedTuple):
     sizes: Floats
     """Mean sizes of the residuals in slices of equally many coordinates, in ascending order."""
     touched: float
-    """φ of the step: the mean of |r|·tanh θ over the coordinates that it touches, divided by that over all."""
+    """φ of the step: the mean of |r|·tanh θ, of residuals r and tilts θ, where it touches, divided by that of all."""
 
 
 def sensing_chain(denoiser: Denoiser, pixels: Pixels, tilt: float, passes: int) -> list[ChainPoint]:
-    """Code public pictures by pairs of one tilt, and return the measurements before each step and after the last.
+    """Code public pictures by the code `Pairs`, and return the measurements before each step and after the last.
 
     Args:
         denoiser: The denoiser.
         pixels: uint8 pictures (N, H, W, C).
-        tilt: The largest tilt V, in nats.
+        tilt: The largest tilt V of a coordinate, in nats.
         passes: Number of passes over the pixels, of `GROUPS` steps each.
     """
     geometry = Geometry.of(pixels.shape[1:])
@@ -137,7 +137,7 @@ def _rows(x: Array) -> Floats:
 
 
 def _table(chains: list[list[ChainPoint]]) -> tuple[Floats, Floats, Floats]:
-    """Return SNRs, and at each of them the geometric means of sizes and φ over the chains that pass it."""
+    """Return SNRs, and at each the means over chains of the residuals' sizes and of φ (`ChainPoint`)."""
     start = np.sqrt(np.mean([np.square(chain[0].sizes) for chain in chains], axis=0))
     later = [chain[1:] for chain in chains]
     columns = [np.log(np.maximum([[*point.sizes, point.touched] for point in chain], 1e-9)).T for chain in later]
@@ -155,7 +155,10 @@ def _table(chains: list[list[ChainPoint]]) -> tuple[Floats, Floats, Floats]:
 
 
 def _realised(pixels: Pixels, pad: float, tilt: float) -> float:
-    """Return E[s·r]/E[r·tanh θ] of the flat code. The residuals r are the pictures minus mid-grey, in random order."""
+    """Return the share of its tilt that the code `Flat` realises for the pad and the tilt: E[s·r]/E[r·tanh θ].
+
+    The residuals r are pixels minus mid-grey, in random order. s are the drawn signs, and θ is a residual's tilt.
+    """
     order = np.random.default_rng(0).permutation(pixels.size)[:SEARCHED_COORDINATES]
     r = to_signal(pixels.reshape(-1)[order])
     clip = float(short_floats(np.array([np.sqrt(np.square(r).mean())]))[0])

@@ -83,7 +83,8 @@ def origin(
     Args:
         network: Config of a fresh network. None takes the default, or that of `start`.
         start: Folder of a denoiser for photographs to start from. None starts from fresh weights.
-        told: Whether the network has planes for all kinds of evidence. Planes that `start` lacks get zero weights.
+        told: Whether the network shall have input planes for all kinds of evidence. Planes that `start` lacks get
+            zero weights.
 
     Returns:
         The config, and the weights by name or None for fresh ones.

@@ -48,7 +48,7 @@ LEAST_SCALE = 1e-4
 
 
 class WordCohorts:
-    """Cohorts of pictures of one size that answer questions by words."""
+    """Pictures of one size that answer questions by words, in cohorts: groups with common settings and questions."""
 
     def __init__(self, books: Books, cohorts: int, pictures: Tensor) -> None:
         device, side = pictures.device, pictures.shape[2]
@@ -80,16 +80,16 @@ class WordCohorts:
 
     @property
     def evidence(self) -> Evidence:
-        """Return the evidence for the network: the answers as an estimate."""
+        """Return the evidence that the network is given: the answers, as an estimate of each picture."""
         snr = self._each(self.snr).view(-1, 1, 1, 1)
         return Evidence(torch.zeros_like(self.estimate), 0.0, self.estimate, snr)
 
     def advance(self, x_hat: Tensor, pictures: Tensor) -> None:
-        """Ask each cohort its next question, given the predictions x̂0. New pictures replace cohorts that have ended.
+        """Ask each cohort its next question. New pictures replace those of cohorts that have ended.
 
         Args:
-            x_hat: Predictions (N, C, H, W).
-            pictures: Pictures (N, C, H, W) for new cohorts.
+            x_hat: Predictions x̂0 from the answers (N, C, H, W).
+            pictures: New pictures (N, C, H, W), which are used where a cohort has ended.
         """
         ended = self.left <= 0
         wide = self._each(ended).view(-1, 1, 1, 1)
@@ -104,7 +104,7 @@ class WordCohorts:
         self.snr.copy_(((GUESS * torch.randn_like(error)).exp() / error.clamp(min=1e-4)).clamp(*SNRS))
 
     def _first(self, x0: Tensor) -> Tensor:
-        """Return the answers to a first question, asked in rounds."""
+        """Return the pictures (N, C, H, W) as the answers to a first question, asked in rounds, describe them."""
         answers, none = torch.zeros_like(x0), torch.zeros(self.cohorts, dtype=torch.bool, device=x0.device)
         epsilon = self._epsilon()
         for turn in range(TURNS):
@@ -118,7 +118,14 @@ class WordCohorts:
         return torch.empty_like(self.snr).uniform_(low, high).exp()
 
     def _answers(self, content: Tensor, family: int, signs: Tensor, epsilon: Tensor | None = None) -> Tensor:
-        """Return the meanings of random answers to the content (N, C, H, W), by the book of each cohort."""
+        """Return what randomly drawn answers to a question tell about its content, (N, C, H, W).
+
+        Args:
+            content: Pictures minus their predictions (N, C, H, W).
+            family: Number of the family of words, which has a book for each number of bits.
+            signs: Which cohorts are asked by random signs and not by words, (cohorts,).
+            epsilon: ε of a draw for each cohort, which also chooses its book; random by default.
+        """
         epsilon = self._epsilon() if epsilon is None else epsilon
         book = self.bits_of[(4 * epsilon).long()]
         count = 2.0 ** (book + min(self.bits)).float()
@@ -139,7 +146,7 @@ class WordCohorts:
         return self._pictures(torch.where(signs[:, None, None], scale * chosen, told), content)
 
     def _blocks(self, x: Tensor) -> Tensor:
-        """Return pictures as cohorts × blocks × dimensions."""
+        """Return pictures (N, C, H, W) as cohorts × blocks × dimensions of a block."""
         rows, columns = (side // BLOCK for side in x.shape[2:])
         folded = x.reshape(len(x), COLOURS, rows, BLOCK, columns, BLOCK).permute(0, 2, 4, 3, 5, 1)
         return folded.reshape(self.cohorts, -1, BLOCK**2 * COLOURS)
@@ -150,7 +157,7 @@ class WordCohorts:
         return folded.reshape(like.shape)
 
     def _each(self, values: Tensor) -> Tensor:
-        """Return a value for each cohort, once for each of its pictures."""
+        """Return values of cohorts, each repeated for the pictures of its cohort, (N,)."""
         return values[:, None].expand(-1, self.size).reshape(-1)
 
     def _stacked(self, books: Books, name: str) -> Tensor:
@@ -165,5 +172,5 @@ class WordCohorts:
 
 
 def _padded(rows: Tensor, bits: list[int]) -> Tensor:
-    """Return rows filled up with zeros to the number of words in the largest book."""
+    """Return the rows of a book's words, filled up with zeros to the number of words in the largest book."""
     return torch.cat([rows, rows.new_zeros((1 << max(bits)) - len(rows), rows.shape[1])])

@@ -108,7 +108,7 @@ def books(
         denoiser: The model.
         pixels: Public pictures of one size (N, H, W, C), whose sides are multiples of 32.
         progress: Callback that receives what is being made.
-        bits: Bits of the books, `MIDDLE` among them.
+        bits: Numbers of bits, each of which gets books; `MIDDLE` is among them.
         sides: Sides of the cells whose blocks go into the books.
 
     Returns:
@@ -146,7 +146,7 @@ def _later(asked: AskedPictures, split: int) -> Floats:
 
 
 def clustered(vectors: Floats, count: int, device: str | torch.device = "cpu") -> Book:
-    """Cluster vectors (N, D), and return the book of `count` words with the number of vectors nearest to each."""
+    """Cluster vectors (N, D) around `count` words, and return these with the number of vectors nearest to each."""
     import torch
 
     generator = np.random.default_rng(count)
