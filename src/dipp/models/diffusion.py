@@ -189,7 +189,7 @@ class NoiseSchedule:
         return self.gamma(t) * x0 + self.sigma(t) * eta
 
     def x0(self, output: State, x_t: State, t: int) -> State:
-        """Return x̂0, clamped to [−1, 1].
+        """Return the predicted pictures x̂0, clamped to [−1, 1].
 
         Args:
             output: Output of the network, with the meaning that `prediction` says.

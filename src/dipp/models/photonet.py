@@ -233,7 +233,7 @@ class PhotoDenoiser(NetworkDenoiser):
 
     @functools.cached_property
     def _large(self) -> Winograd | Runtime:
-        """Engine for large pictures: `Winograd`, or the runtime if its kernels do not support machine or network."""
+        """Engine for large pictures: `Winograd`, or ONNX Runtime where Winograd's kernels are not possible."""
         from dipp.models.winograd import possible
         from dipp.models.winograd_network import Winograd
 

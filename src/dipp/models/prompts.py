@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 VOCABULARIES = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("spiece.model",))
-"""Groups of files with a tokenizer's vocabulary. One is required: without, transformers makes an empty vocabulary."""
+"""Groups of files with a tokenizer's vocabulary. One is required, because transformers makes an empty one without."""
 ADAPTER = "adapter_config.json"
 """File that makes transformers add further weights to those of a text encoder."""
 ELSEWHERE = ("configuration_files", "fast_tokenizer_files")

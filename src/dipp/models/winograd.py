@@ -111,13 +111,13 @@ def grow(x: Floats, weights: Floats, bias: Floats, onto: Floats) -> None:
 
 
 def shared(work: Callable[[int, int], None], count: int) -> None:
-    """Call a function for parts (start, stop) of the numbers from 0 to `count`, by `running.threads()` threads.
+    """Call a function for parts (start, stop) of the range from 0 to `count`, by `running.threads()` threads.
 
     The threads end with the call, because a forked process would not have them.
 
     Args:
         work: The function.
-        count: How far the numbers go.
+        count: End of the range.
     """
     errors: list[BaseException] = []
     most = threads()

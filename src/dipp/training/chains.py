@@ -30,7 +30,7 @@ PASSES = (0.1, 4.0)
 EPSILON = (0.25, 16.0)
 """Range of the ε of a touch. It is log-uniform, like the number of passes."""
 TILTS = (2.0, 4.0)
-"""ε of a touch divided by its tilt V, for pairs and for the flat code."""
+"""ε of a touch divided by its tilt V, for the codes `Pairs` and `Flat`."""
 SILENT = 0.2
 """Share of the cohorts whose answers the network is not told."""
 CLIPS = (0.25, 2.0)

@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 SEED = bytes(16)
 """The public seed of calibration. Two runs differ by the private random bits of the chains alone."""
 TILTS = {0.25: 2, 1.0: 2, 4.0: 3, 16.0: 4}
-"""Passes over the pixels of each chain, by its largest tilt V. A touch by pairs costs 2·V, from 0.5 to 32."""
+"""Passes over the pixels of each chain, by its largest tilt V. A step costs 2·V, which is from 0.5 to 32."""
 GROUPS = 16
 """Steps of a pass over the pixels."""
 CLIP = 0.35

@@ -116,7 +116,7 @@ def _uniform(x0: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
 
 
 def _logs(x0: Tensor, low: float, high: float) -> Tensor:
-    """Return a random number for each picture, whose logarithm is uniform, as (N, 1, 1, 1)."""
+    """Return for each picture a random number whose logarithm is uniform, as (N, 1, 1, 1)."""
     return _uniform(x0, math.log(low), math.log(high)).exp()
 
 
