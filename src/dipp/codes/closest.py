@@ -29,7 +29,7 @@ from dipp.core.unit_deals import BY_BLOCK
 from dipp.errors import DippError
 
 NEARER = 2.0**-40
-"""Share by which audits reduce the difference between two probabilities, so that rounding never exceeds ε."""
+"""Fraction by which audits reduce the difference of two log probabilities, so that rounding never exceeds ε."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Closest(Code):
             raise DippError("code", f"closest answers questions, and not steps of {kind}")
 
     def require_sizes(self, channel: Channel, chunk_size: int, index_bits: int) -> None:  # noqa: ARG002
-        """Raise for any channel except the sign channel of period 1, which touches everything."""
+        """Raise for any channel except the sign channel of period 1, whose steps touch every coordinate."""
         if channel != Sign(period=1):
             raise DippError("code", f"closest needs the sign channel of period 1, got {channel.name}")
 
     def fitted(self, chunk_size: int, index_bits: int) -> tuple[int, int]:  # noqa: ARG002
-        """Return chunks of one block each."""
+        """Return the chunk size 1, which stands for one block, and `index_bits` unchanged."""
         return 1, index_bits
 
     def draw(self, scored: Any) -> Indices:
@@ -124,7 +124,7 @@ class DrawOutcomes(Outcomes):
         return self.weights.total
 
     def log_law(self) -> Floats:
-        """Return ln(a/W) in T and ln(b/W) outside.
+        """Return ln(a/W) for each index in T, and ln(b/W) for each other index.
 
         Their difference is reduced by the share `NEARER`, which is more than the logarithms round, so that it never
         exceeds ε.
@@ -144,5 +144,5 @@ class DrawOutcomes(Outcomes):
 
     @staticmethod
     def private_bytes(integer: int) -> bytes:
-        """Return the integer as one limb of 64 bits."""
+        """Return the integer as one 64-bit integer."""
         return np.array([integer], np.uint64).tobytes()

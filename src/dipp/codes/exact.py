@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 MAX_RANK = 1 << 62
 """Ranks of points stay below this."""
 MIN_ALPHA = 1.01
-"""Smallest α: below it the marks V underflow."""
+"""Smallest α: below it the random weights V of the points underflow."""
 MAX_LOG_RATIO = 22 * math.log(2)
 """Largest supported ln sup r, because the search takes a multiple of sup r points."""
 MAX_STRETCHES = 64
 """Largest number of stretches of time in which the encoder looks for a point with r above 0."""
 NORMAL_MEAN = 1e9
-"""Poisson counts with a mean from this on are drawn from their normal limit."""
+"""Poisson counts with at least this mean are drawn from the normal law that they tend to."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,18 @@ class Mechanism:
 class ExactPPR:
     """Exact Poisson private representation (Definition 2 of the paper) of a mechanism.
 
-    K = argmin_k V_k·(T_k/r(M_k | x))^α over all k; M_K is an exact sample of the mechanism.
+    Point k = 1, 2, … has a candidate M_k, a public sample of Q; the k-th arrival time T_k of a unit-rate Poisson
+    process; and an exponential random weight V_k. With the density ratio r and a private vector x, the coded index is
 
-    The minimum over infinitely many points is found as follows. With U = T·V^(1/α), K minimises U/r.
+        K = argmin_k V_k·(T_k/r(M_k | x))^α over all k,
+
+    and M_K is an exact sample of the mechanism. The minimum over infinitely many points is found as follows. With
+    U = T·V^(1/α), K minimises U/r.
 
     1. All points with T ≤ τ are simulated in T order, τ a multiple of sup r; let their best be β = min U/r. No point
        with U > u₀ = β·sup r can win any more.
     2. The points with T > τ and U ≤ u₀ are simulated in U order: all points form a Poisson process of rate Γ(1 − 1/α)
-       in U with independent marks V ~ Gamma(1 − 1/α), T = U·V^(−1/α); those with T ≤ τ are dropped, since
+       in U with independent weights V ~ Gamma(1 − 1/α), T = U·V^(−1/α); those with T ≤ τ are dropped, since
        that half plane has been simulated already.
     3. Their ranks in T order count the points between them with U > u₀: Poisson, by independence over disjoint regions,
        with mean ∫ exp(−(u₀/t)^α) dt = F(t₂) − F(t₁), F(t) = t·e^−y − u₀·Γ(1 − 1/α, y), y = (u₀/t)^α.
@@ -184,7 +188,14 @@ class ExactPPR:
         return self.mechanism.quantile(uniforms)
 
     def _costs(self, u: Floats, ranks: NDArray[np.int64], x: Floats, seed: bytes) -> Floats:
-        """Return U/r of each point, the cost that K minimises; ∞ where r = 0."""
+        """Return the cost U/r of each point, which is least at the coded index; ∞ where the ratio r is 0.
+
+        Args:
+            u: U = T·V^(1/α) of each point, in the letters of the class's docstring.
+            ranks: Number k − 1 of each point, in the order of the arrival times T.
+            x: The private vector.
+            seed: The public seed.
+        """
         log_ratio = np.asarray(self.mechanism.log_ratio(self._candidates(ranks, seed), x), np.float64)
         if not (log_ratio <= self.mechanism.log_sup_ratio(x) + 1e-9).all():
             raise DippError("log_ratio", "must be numbers up to log_sup_ratio, but one is above it or NaN")
@@ -196,8 +207,9 @@ class ExactPPR:
 class OctaveZeta:
     """The law P(k) ∝ 2^(−s·⌊log2 k⌋) of k = 1 … 2^62 − 1 with index k − 1: a zeta law that is flat inside each octave.
 
-    That costs 0.03 bits against the zeta law at s near 1. Each k of octave j owns ⌊2^(100 − s·j)⌋ integers, by
-    integer square roots (s is a multiple of 1/64), at least one; the total stays below 2^107.
+    An index takes 0.03 bits more than by the zeta law at s near 1. Each k of octave j, 2^j ≤ k < 2^(j+1), owns
+    ⌊2^(100 − s·j)⌋ integers, by integer square roots (s is a multiple of 1/64), at least one; the total stays below
+    2^107.
     """
 
     exponent: Fraction
@@ -249,7 +261,7 @@ def _poisson(mean: Floats) -> Floats:
 
 
 def _hidden_mass(t: Floats, frontier: float, alpha: float) -> Floats:
-    """Return F(t) = ∫_0^t exp(−(u₀/s)^α) ds, the mean number of points with T ≤ t and U > u₀."""
+    """Return F(t) = ∫_0^t exp(−(u₀/s)^α) ds, the mean number of points with T ≤ t and U > u₀ = `frontier`."""
     from scipy import special
 
     shape, y = 1 - 1 / alpha, (frontier / t) ** alpha

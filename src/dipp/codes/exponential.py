@@ -1,8 +1,8 @@
 """The exponential mechanism: the draw of the codes `flat` and `ppr`, and its price.
 
 **Proof sketch of the price.** Let one pixel change. Let t of its coordinates take part in a selection, each moving
-every score by s units at most. The selection is (t·a + η)-DP and has a bounded range of that size, where a + η = ε₁
-belongs to t = 1 (`selection.epsilon`), whatever was selected before; its ρ is an eighth of the square
+every score by at most s. With ε₁ = a + η, the price of one such coordinate (`selection.epsilon`), the selection is
+(t·a + η)-DP and has a bounded range of that size, whatever was selected before; its ρ is an eighth of the square
 (`privacy.conversions`).
 
 - *Apart*: t selections with one coordinate each cost t·ε₁, and t·ε₁²/8.
@@ -58,7 +58,7 @@ class Exponential(TiltedCode):
         return selection.ETA
 
     def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:
-        """Return the price that the module's docstring proves; the units of `moved` include α.
+        """Return the price that the module's docstring proves; `moved.units` includes the factor α.
 
         A reader compares certificates to the last bit. So squares are products, which round alike on every platform,
         and not powers, whose last bit differs between C libraries. Division by 8 is exact, so sums of ρ round as sums
@@ -69,7 +69,7 @@ class Exponential(TiltedCode):
         return Cost(pure, (touched * (loss * loss) if apart else pure * pure) / 8)
 
     def tilt(self, epsilon: float) -> float:
-        """Return ε/4α, because scores move by 2αV, and so does the sum of the weights."""
+        """Return ε/4α: with the tilt V, scores move by at most 2αV nats, and so does the logarithm of their sum."""
         return epsilon / (4 * float(self.alpha))
 
     def pure(self, rho: float) -> float:
@@ -92,7 +92,7 @@ class SearchOutcomes(Outcomes):
     scores: selection.Scores
     """The scores of the candidates of one chunk."""
     fraction_bits: int
-    """S: scores are in units of 2^−S bits."""
+    """S: scores are counted in multiples of 2^−S bits."""
 
     @functools.cached_property
     def _sums(self) -> selection.Sums:
@@ -104,14 +104,14 @@ class SearchOutcomes(Outcomes):
         return sum(weight << (selection.RANGE_BITS - j) for j, weight in enumerate(self._sums[0].tolist()))
 
     def log_law(self) -> Floats:
-        """Return the logarithm of each integer weight over their sum."""
+        """Return the logarithm of each integer weight divided by the sum of all."""
         whole, fraction = selection.exponents(self.scores, self.fraction_bits)
         logs = np.log(selection.fraction_weights(self.fraction_bits)[fraction].astype(np.float64))
         return np.asarray(logs + (selection.RANGE_BITS - whole) * math.log(2) - math.log(self.total), np.float64)
 
     @functools.cached_property
     def _shares(self) -> tuple[list[int], list[int]]:
-        """The candidates in the order of their shares, bin after bin, and the bounds of the shares."""
+        """The candidates in the order of their shares, bin after bin, and the first integer of each share."""
         whole, fraction = selection.exponents(self.scores, self.fraction_bits)
         order = np.argsort(whole, kind="stable")
         table = selection.fraction_weights(self.fraction_bits)[fraction[order]].tolist()
@@ -126,7 +126,7 @@ class SearchOutcomes(Outcomes):
 
     @staticmethod
     def private_bytes(integer: int) -> bytes:
-        """Return the integer as two limbs of 64 bits, the high limb first."""
+        """Return the integer as two 64-bit integers, the high one first."""
         return np.array([integer >> 64, integer & ((1 << 64) - 1)], np.uint64).tobytes()
 
     def summed_by(self, on: Sums) -> bool:

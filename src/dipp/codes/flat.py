@@ -15,7 +15,11 @@ from dipp.errors import DippError
 
 @dataclass(frozen=True)
 class Flat(Exponential):
-    """The flat code: P[K = k] ∝ r(M_k | x)^α over n candidates without an order, so each index takes log2 n bits."""
+    """The flat code: the index k of n candidates M_k has a probability in proportion to r(M_k | x)^α.
+
+    Here r is the density ratio of the noise around x to the noise alone. Candidates have no order, so each index takes
+    log2 n bits.
+    """
 
     alpha: Fraction = Fraction(1)
     name, number = "flat", 0

@@ -1,9 +1,9 @@
 """One-shot codes: codes that turn one private vector into a few bytes, from which a noisy sample of it is decoded.
 
-A one-shot code combines a code of the codec with a channel, for a single vector x ∈ [−1, 1]^dims. It codes x as z/√snr,
-with z the channel's unit-variance noise around √snr·x (the sign channel: ±1 with the mean tanh(√snr·x)). The protected
-unit is one coordinate of x. Everything except x is public and part of the code, so sender and receiver hold equal code
-objects and share a 16-byte public seed. Each use costs ε again.
+A one-shot code combines a code of the codec with a channel, for one vector x ∈ [−1, 1]^dims. A receiver gets z/√snr,
+where z is √snr·x plus the channel's noise of variance 1 (the sign channel: ±1 with the mean tanh(√snr·x)). The
+protected unit is one coordinate of x. Everything except x is public and part of the code, so sender and receiver hold
+equal code objects and share a 16-byte public seed. Each use costs ε again.
 
 A payload ends in a two-byte seal over code, seed and index. It detects all but one in 65,536 payloads that are cut off,
 damaged, or made with another code or seed. The seal is a function of released values, so it costs no ε.
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 SEAL_BYTES = 2
 """Length of the seal of a payload in bytes."""
 ORDER_ROOM = 1 << 26
-"""Room that scores leave below their limit for the Poisson order: 2^26 units are 60 bits at the largest scale."""
+"""Room that scores leave below their limit for the Poisson order: 2^26 are 60 bits, multiplied by the largest α·2^S."""
 
 
 def seal(body: bytes, seed: bytes, public: str) -> bytes:
@@ -48,7 +48,13 @@ def seal(body: bytes, seed: bytes, public: str) -> bytes:
 
 
 def unseal(payload: bytes, seed: bytes, public: str) -> bytes:
-    """Return the coded index of a payload, or raise if the seal does not fit (`seal` has the arguments)."""
+    """Return the coded index of a payload, or raise if its last two bytes are not the seal of the others.
+
+    Args:
+        payload: The bytes that `seal` returned.
+        seed: The public seed, 16 bytes.
+        public: The public parameters of the code as a text.
+    """
     if not isinstance(payload, bytes) or len(payload) < SEAL_BYTES:
         raise DippError("payload", f"must be at least {SEAL_BYTES} bytes", "get it again")
     body = payload[:-SEAL_BYTES]

@@ -25,10 +25,19 @@ from dipp.errors import DippError
 
 @functools.lru_cache(maxsize=8)
 def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: int) -> NDArray[np.int32]:
-    """Return round(−α·log2 T_k·2^S) for the arrival times T_k of a public unit-rate Poisson process, as int32.
+    """Return the public integers to add to scores: round(−α·log2 T_k·2^S) for the arrival time T_k of candidate k.
 
-    Only the encoder uses it, and only adds it to the scores as a public number, so the rounding of the platform's
-    logarithm does not matter. It is cached, because all images of a step have the same order.
+    Only the encoder uses them, so the rounding of the platform's logarithm does not matter. They are cached, because
+    all images of a step have the same order.
+
+    Args:
+        seed: The public seed, 16 bytes.
+        candidates: Number of candidates.
+        alpha: α, by which the code multiplies scores.
+        fraction_bits: S: scores are counted in multiples of 2^−S bits.
+
+    Returns:
+        An integer for each candidate, int32.
     """
     gaps = -np.log(randomness.uniforms(randomness.stream(seed, purpose="order"), candidates))
     order: NDArray[np.int32] = np.rint(-float(alpha) * np.log2(np.cumsum(gaps)) * 2.0**fraction_bits).astype(np.int32)
@@ -44,10 +53,10 @@ class PoissonCode(SensitivityCode):
     @property
     @abstractmethod
     def zeta_alpha(self) -> Fraction:
-        """α in the formula of the paper for the zeta exponent."""
+        """The α from which the exponent of the zeta code is computed (`core.exponents.paper_exponent`)."""
 
     def order(self, seed: bytes, candidates: int, fraction_bits: int) -> NDArray[np.int32] | None:
-        """Return the Poisson order, in units of 2^−S bits."""
+        """Return the Poisson order of the candidates (`poisson_order`)."""
         return poisson_order(seed, candidates, self.score_alpha, fraction_bits)
 
     @property
@@ -56,18 +65,18 @@ class PoissonCode(SensitivityCode):
         return False
 
     def index_model(self, index_bits: int, exponent_units: int) -> entropy.ZetaCode:
-        """Return the zeta code of an index, with the exponent in units of 1/64."""
+        """Return the zeta code of an index; its exponent is `exponent_units`/64."""
         return entropy.ZetaCode(1 << index_bits, Fraction(exponent_units, entropy.EXPONENT_UNITS))
 
     def exponent_units(self, kl_bits: float) -> int:
-        """Return the exponent of the paper, in units of 1/64, for a chunk of this KL divergence in bits."""
+        """Return the exponent of the paper, as a number of 64ths, for a chunk of this KL divergence in bits."""
         return int(exponents.paper_exponent(kl_bits, self.zeta_alpha) * entropy.EXPONENT_UNITS)
 
     def expected_bits(self, kl_bits: Floats, index_bits: Floats) -> Floats:
-        """Return the mean bits of an index under the truncated zeta code of the paper, n = 2^(KL + pad).
+        """Return the mean length, in bits, of the index of each chunk under the zeta code of the paper.
 
-        It is a fit to the simulation of `benchmarks/fit_zeta.py` at α = 2, within 0.3 bits for KL up to 16 and pads
-        from 2 to 7.
+        It is a fit to the simulation of `benchmarks/fit_zeta.py` at α = 2. It is right within 0.3 bits for KL up to 16,
+        and for indices of 2 to 7 bits more than the KL.
         """
         pad = index_bits - kl_bits
         return np.asarray(kl_bits * (1 - 0.15 * np.exp(-pad / 6)) + 3.8 * (1 - np.exp(-pad / 4.5)), np.float64)

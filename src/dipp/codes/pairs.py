@@ -55,9 +55,14 @@ UP = 1 + Decimal(2) ** -40
 
 @functools.lru_cache(maxsize=256)
 def thresholds(largest: int, fraction_bits: int) -> NDArray[np.uint64]:
-    """Return T[m] for m = −largest … largest (entry m + largest), uint64, by integer arithmetic alone.
+    """Return the threshold T[m] of each shift m = −largest … largest, uint64, by integer arithmetic alone.
 
-    2^(−2m/2^S) is computed to 192 bits (`selection.power`), so that the quotient is rounded down exactly.
+    The threshold of m stands at position m + largest. 2^(−2m/2^S) is computed to 192 bits (`selection.power`), so that
+    the quotient is rounded down exactly.
+
+    Args:
+        largest: Largest absolute value of a shift.
+        fraction_bits: S: shifts are counted in multiples of 2^−S bits.
     """
     one = 1 << selection.POWER_BITS
     upper = [(one << 64) // (one + selection.power(2 * m, fraction_bits)) for m in range(1, largest + 1)]
@@ -127,7 +132,7 @@ class Pairs(TiltedCode):
         return Cost(touched * price.epsilon, touched * price.rho)
 
     def tilt(self, epsilon: float) -> float:
-        """Return half of ε less twice the η of the thresholds, which matters for large tilts."""
+        """Return half of what is left of ε after twice the η of the thresholds, which matters for large tilts."""
         return (epsilon - 2.0**-61 * math.exp(min(epsilon, 2 * self.most_tilt))) / 2
 
     def pure(self, rho: float) -> float:
@@ -141,16 +146,16 @@ class Pairs(TiltedCode):
         return low
 
     def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:
-        """Return the two sides of the threshold of each coordinate."""
+        """Return the outcomes + and − of each coordinate, which the threshold divides."""
         return [Pair(threshold) for threshold in _limits(scored).tolist()]
 
     def log_weights(self, scored: ScoredCandidates) -> Floats:
-        """Return ln P of both values of each bit, up to a constant: minus the shift in nats for −, the shift for +."""
+        """Return ln P of both bits of each coordinate, up to a constant: minus the shift in nats, and the shift."""
         return np.asarray(np.multiply.outer(scored.shifts(), [-1, 1]) * _nats(1, scored.fraction_bits), np.float64)
 
 
 def _limits(scored: ScoredCandidates) -> NDArray[np.uint64]:
-    """Return the threshold T of each coordinate."""
+    """Return the threshold of each coordinate, below which the private integer gives the bit 1."""
     shifts, limit = scored.shifts(), scored.limit
     if len(scored.offsets) != len(shifts) + 1:
         raise DippError("offsets", "must give chunks of a single coordinate each for pairs")
@@ -160,10 +165,10 @@ def _limits(scored: ScoredCandidates) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Pair(Outcomes):
-    """The outcomes of one coordinate: + (index 1) with probability T/2^64, otherwise − (index 0)."""
+    """The outcomes of one coordinate: + (index 1) with probability threshold/2^64, otherwise − (index 0)."""
 
     threshold: int
-    """T, from 1 to 2^64 − 1."""
+    """The private 64-bit integers below this give +; from 1 to 2^64 − 1."""
     total = 1 << 64
 
     def log_law(self) -> Floats:
@@ -179,7 +184,7 @@ class Pair(Outcomes):
 
     @staticmethod
     def private_bytes(integer: int) -> bytes:
-        """Return the integer as one limb of 64 bits."""
+        """Return the integer as one 64-bit integer."""
         return np.array([integer], np.uint64).tobytes()
 
 

@@ -1,5 +1,6 @@
-"""The Poisson functional representation (PFR): α = ∞, so K = argmin T_k/r(M_k | x).
+"""The Poisson functional representation (PFR): α = ∞, so the index is K = argmin_k T_k/r(M_k | x).
 
+Candidate M_k has the public arrival time T_k, and r is the density ratio of the noise around x to the noise alone.
 The index is a function of x and the public seed, without any private randomness. So it has no certificate for any n,
 and every question about its ε raises `NoCertificateError`.
 """

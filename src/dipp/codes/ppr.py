@@ -1,9 +1,9 @@
 """Step-limited Poisson private representation (PPR): Definition 3 of the paper.
 
-P[K = k | Z] ∝ (r(M_k | x)/T_k)^α over the first n points of a Poisson process. The argmin
-over V_k·(T_k/r_k)^α with exponential V_k in the paper has this law; here one private integer draws it instead of n
-private floats. α = 1 is allowed:
-the step limit makes it a proper law.
+The index K of the first n points of a Poisson process has the law P[K = k | M, T] ∝ (r(M_k | x)/T_k)^α. Point k has a
+public candidate M_k and a public arrival time T_k, and r is the density ratio of the noise around x to the noise alone.
+In the paper K is the argmin of V_k·(T_k/r_k)^α with exponential V_k, which has this law. Here one private integer draws
+it instead of n private floats. α = 1 is allowed: the step limit makes it a proper law.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StepLimited(PoissonCode, Exponential):
 
     @property
     def zeta_alpha(self) -> Fraction:
-        """α of the code."""
+        """The α by which the code multiplies scores."""
         return self.alpha
 
 

@@ -53,7 +53,7 @@ class Backend(Protocol):
         """
 
     def bin_sums(self, scores: Any, fraction_bits: int) -> selection.Sums:
-        """Return chunks × (R + 1) exact sums of weights (`selection.bin_sums`) as a NumPy array.
+        """Return the exact sums of weights in each bin, chunks × `selection.BINS`, as a NumPy array.
 
         Args:
             scores: What `scores` returned.
@@ -63,7 +63,7 @@ class Backend(Protocol):
     def locate(
         self, scores: Any, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights of the bin end before it.
+        """Return the index at the drawn offset of each chunk, or −1 if the weights of its bin end before the offset.
 
         Args:
             scores: What `scores` returned.
@@ -86,8 +86,8 @@ class Backend(Protocol):
 
         Args:
             law: The law of the step.
-            streams: Rows (key0, key1, nonce, chunk), one for each chunk.
-            offsets: Bounds of the chunks in coordinates.
+            streams: A row (key0, key1, nonce, number of the chunk) for each chunk, from which its draws follow.
+            offsets: Where each chunk begins: chunk i has the coordinates offsets[i] … offsets[i + 1] − 1.
             indices: The chosen candidate of each chunk.
         """
 
@@ -143,7 +143,7 @@ def best(task: ScoringTask, on: Backend) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The scored candidates of a task, from which a code draws (`core.code.ScoredCandidates`)."""
+    """The candidates of a task with their private scores, from which a code draws (`core.code.ScoredCandidates`)."""
 
     task: ScoringTask
     """The chunks with their private shifts."""
@@ -172,17 +172,17 @@ class Candidates:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Bounds of the chunks in coordinates."""
+        """Where each chunk begins: chunk i has the shifts numbered offsets[i] … offsets[i + 1] − 1."""
         return self.task.offsets
 
     @property
     def limit(self) -> int:
-        """The largest |m| of a shift."""
+        """The largest absolute value of an integer shift."""
         return self.task.law.limit
 
     @property
     def fraction_bits(self) -> int:
-        """S of the task: scores are in units of 2^−S bits."""
+        """S of the task: scores are counted in multiples of 2^−S bits."""
         return self.task.fraction_bits
 
 

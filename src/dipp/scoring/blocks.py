@@ -2,9 +2,9 @@
 
 A certificate depends neither on the measure of nearness nor on its precision (`core.closest`). Two things do matter:
 
-- *Locality.* A row depends on the content of one block alone. Scores are products of one row with public vectors; no
-  row is normalised by others, and no number of a row enters another. NaN and infinities stay in their row.
-- *Exactly m distinct indices* for each row: `core.closest.best_of` chooses them, on the host.
+- *Locality.* Each block is one row of an array. Its scores are products of its row with public vectors; no row is
+  normalised by others, and no number of a row enters another. NaN and infinities stay in their row.
+- *Exactly m distinct indices* for each block: `core.closest.best_of` chooses them, on the host.
 """
 
 from __future__ import annotations

@@ -23,14 +23,14 @@ from dipp.scoring.task import ScoringTask
 SLICE = 4096
 """Number of candidates that one parallel task sums into bins."""
 MAX_LIMIT = 0x7FFF // GROUP
-"""Largest |m| of sixteen shifts whose sum fits into a signed 16-bit lane; `core.arithmetic` keeps shifts below it."""
+"""Largest absolute value of a shift with which the sum of sixteen shifts fits into a signed 16-bit integer."""
 SERIAL_WORK = 1 << 21
 """Number of candidates × coordinates below which one thread is faster than several."""
 
 
 @compiled(parallel=True)
 def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int) -> Sums:
-    """Compute `selection.bin_sums` by slices of candidates; the sums are integers, so their order does not matter."""
+    """Return the exact sums of the weights of each bin, computed by slices of candidates in parallel."""
     rows, n = scores.shape
     slices = -(-n // SLICE)
     partial = np.zeros((rows * slices, BINS), np.int64)
@@ -48,7 +48,7 @@ def _bin_sums(scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_b
 def _locate(
     scores: Scores, best: NDArray[np.int32], weights: Sums, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums
 ) -> NDArray[np.int64]:
-    """Compute `selection.locate`, with −1 where the weights of the bin end before the offset."""
+    """Return the index at the drawn offset of each chunk, or −1 where the weights of its bin end before the offset."""
     rows, n = scores.shape
     indices = np.full(rows, -1, np.int64)
     last = np.int64(RANGE_BITS) << fraction_bits
@@ -68,7 +68,7 @@ def _locate(
 def _winners(
     streams: NDArray[np.uint32], offsets: NDArray[np.int64], indices: NDArray[np.int64], group_size: int, out: Draws
 ) -> None:
-    """Fill `out` with the draws of the chosen candidates (`Backend.winners`)."""
+    """Fill `out` with the draws of the chosen candidate of each chunk, coordinate after coordinate."""
     for row in numba.prange(len(indices)):
         keys, words = round_keys(streams[row]), np.empty((4, 1), np.uint32)
         block, word, half = indices[row] // 8, indices[row] % 8 // 2, indices[row] % 2
@@ -107,13 +107,13 @@ class CpuBackend:
                 m = np.zeros(GROUP * first[-1], np.int16)
                 m[padded] = task.shifts
                 totals = np.add.reduceat(task.shifts, task.offsets[:-1]).astype(np.int32)
-                flush = 0x7FFF // (GROUP * max(1, task.law.limit))
-                sign_scores(task.streams, first, m.reshape(-1, GROUP), totals, flush, out)
+                safe_groups = 0x7FFF // (GROUP * max(1, task.law.limit))
+                sign_scores(task.streams, first, m.reshape(-1, GROUP), totals, safe_groups, out)
             case LaplaceLaw(unit=unit, extra_bits=extra) as law:
                 c1, c2, c3 = law.coefficients
                 numbers = np.array([unit, c1, c2, extra, law.octaves, c3], np.uint16)
-                flush = 0xFFFF // max(1, law.limit)
-                laplace_scores(task.streams, task.offsets, task.shifts, numbers, flush, out)
+                safe_shifts = 0xFFFF // max(1, law.limit)
+                laplace_scores(task.streams, task.offsets, task.shifts, numbers, safe_shifts, out)
             case PotentialLaw(values=values, knots=knots, knot_bits=bits):
                 potential_scores(task.streams, task.offsets, task.shifts, values, knots, bits, out)
             case other:
@@ -129,7 +129,7 @@ class CpuBackend:
         return sums
 
     def locate(self, scores: Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: Sums) -> NDArray[np.int64]:
-        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights end before it."""
+        """Return the index at the drawn offset of each chunk, or −1 if the weights of its bin end before the offset."""
         _use_threads(scores.size)
         indices: NDArray[np.int64] = _locate(
             scores, scores.max(axis=1), fraction_weights(fraction_bits), fraction_bits, bins, offsets

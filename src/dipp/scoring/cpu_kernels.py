@@ -1,13 +1,14 @@
 """The CPU score kernels: numba, parallel over tiles of candidates, with inner loops that LLVM turns into SIMD.
 
-A tile is up to 2048 candidates. For each group of coordinates a tile draws up to 256 Philox blocks, one in each lane,
-and views their words as 2048 sixteen-bit draws; scores accumulate in 16-bit lanes and are flushed into 32-bit ones
-before they can overflow. The draws of word j of block b belong to the candidates 8·b + 2·j and 8·b + 2·j + 1, so lanes
-are put into candidate order only once, when a tile is written out. Candidates are never stored: the memory is that of
-the n scores.
+A tile is up to 2048 candidates, for which a loop computes scores at the same time. Each candidate of a tile has a
+*lane*, a 16-bit integer in which its score is added up; before lanes can overflow, they are added to 32-bit sums. For
+each group of coordinates that share draws, a tile generates up to 256 Philox blocks (outputs of four 32-bit words), and
+reads their words as 2048 sixteen-bit draws. The draws of word j of block b belong to the candidates 8·b + 2·j and
+8·b + 2·j + 1, so lanes are put into candidate order only once, when a tile is written out. Candidates are never stored:
+the memory is that of the n scores.
 
 The intrinsics are LLVM instructions that Python cannot express: multiplication, addition and shifts that stay in 16-bit
-lanes. Written with NumPy scalars they would be widened to 64 bits and lose most of the SIMD width.
+integers. Written with NumPy scalars they would be widened to 64 bits and lose most of the SIMD width.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 MAX_BLOCKS = 256
-"""Largest number of blocks in a tile: enough that a call costs little, few enough for the first-level cache."""
+"""Largest number of Philox blocks in a tile: enough that a call costs little, few enough for the first-level cache."""
 GROUP = 16
 """Number of coordinates that share a draw of the sign law."""
 
@@ -46,7 +47,7 @@ prefer_wide_vectors()
 
 @intrinsic
 def _high16(_context: Any, _a: Any, _b: Any) -> Any:
-    """Return (a·b) >> 16 of unsigned 16-bit lanes."""
+    """Return (a·b) >> 16 of unsigned 16-bit integers."""
 
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         wide = ir.IntType(32)
@@ -58,7 +59,7 @@ def _high16(_context: Any, _a: Any, _b: Any) -> Any:
 
 @intrinsic
 def _saturating_add16(_context: Any, _a: Any, _b: Any) -> Any:
-    """Return min(a + b, 2^16 − 1) of unsigned 16-bit lanes."""
+    """Return min(a + b, 2^16 − 1) of unsigned 16-bit integers."""
 
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         signature = ir.FunctionType(_WORD, [_WORD, _WORD])
@@ -69,7 +70,7 @@ def _saturating_add16(_context: Any, _a: Any, _b: Any) -> Any:
 
 @intrinsic
 def _shift_right16(_context: Any, _a: Any, _b: Any) -> Any:
-    """Return a >> b of unsigned 16-bit lanes, b < 16."""
+    """Return a >> b of unsigned 16-bit integers, b < 16."""
 
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.lshr(args[0], args[1])
@@ -90,7 +91,7 @@ def round_keys(stream: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 @compiled()
 def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block: int, chunk: int, nonce: int) -> None:
-    """Fill words with consecutive Philox blocks of a group, one in each lane: words[j, b] is word j of block b."""
+    """Fill `words` with Philox blocks: words[j, b] is word j of the block of candidates 8·(block + b) and following."""
     for b in range(words.shape[1]):
         c0, c1, c2, c3 = np.uint64(group), np.uint64(block + b), np.uint64(chunk), np.uint64(nonce)
         for r in range(ROUNDS):
@@ -102,7 +103,10 @@ def fill(words: NDArray[np.uint32], keys: NDArray[np.uint64], group: int, block:
 
 @compiled()
 def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> None:
-    """Add Σ m_i over the set bits i of each draw to its lane; unrolled, because LLVM does not vectorise the loop."""
+    """Add to each lane the sum of the shifts m_i for which bit i of its draw is set.
+
+    The loop over i is unrolled, because LLVM does not vectorise it.
+    """
     m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
     m8, m9, m10, m11, m12, m13, m14, m15 = m[8], m[9], m[10], m[11], m[12], m[13], m[14], m[15]
     for t in range(draws.size):
@@ -129,7 +133,7 @@ def _add_signs(draws: Draws, m: NDArray[np.int16], lanes: NDArray[np.int16]) -> 
 
 @compiled()
 def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> None:
-    """Do one doubling of `LaplaceLaw`: if the top bit of y is clear, double y and add a bit of magnitude."""
+    """Do one doubling of `LaplaceLaw`: where the top bit of y is clear, double y and add `unit` to the magnitude."""
     for t in range(y.size):
         clear = u16(~u16(i16(y[t]) >> 15))
         whole[t] = _saturating_add16(whole[t], u16(clear & unit))
@@ -140,10 +144,17 @@ def _normalise(y: NDArray[np.uint16], whole: NDArray[np.uint16], unit: int) -> N
 def _add_laplace(
     draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws, y: Draws, whole: Draws
 ) -> None:
-    """Add min(max(z·sign(m), 0), |m|) to each lane, with z as in `LaplaceLaw` and |m| = size.
+    """Add min(max(z·sign(m), 0), |m|) to each lane, for one shift m and the Laplace variable z of each lane's draw.
 
-    flip is 0xFFFF for a negative m, which mirrors z, and 0 otherwise. `y` and `whole` are scratch space. c3 is an array
-    of equal lanes, because LLVM widens the multiplication by a scalar to 32 bits.
+    Args:
+        draws: The draw of each lane.
+        law: The numbers (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`.
+        c3: An array that repeats c3, because LLVM widens the multiplication by a scalar to 32 bits.
+        flip: 0xFFFF for a negative m, which mirrors z, and 0 otherwise.
+        size: |m|.
+        lanes: The lanes, which are changed.
+        y: Scratch space of the same size.
+        whole: Scratch space of the same size.
     """
     unit, c1, c2, extra_bits, octaves = law[0], law[1], law[2], law[3], law[4]
     for t in range(draws.size):
@@ -162,7 +173,7 @@ def _add_laplace(
 
 @compiled()
 def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: int, size: int, lanes: Draws) -> None:
-    """Do the same as `_add_laplace` in a single pass, for laws of one doubling, which all but large steps have."""
+    """Add what `_add_laplace` adds to each lane, in one pass, for laws of one doubling; large steps have more."""
     unit, c1, c2, extra_bits = law[0], law[1], law[2], law[3]
     for t in range(draws.size):
         u = u16(draws[t] ^ flip)
@@ -176,7 +187,7 @@ def _add_near_laplace(draws: Draws, law: NDArray[np.uint16], c3: Draws, flip: in
 
 @compiled()
 def _tiling(candidates: int) -> tuple[int, int, int]:
-    """Return the number of blocks in a tile, the number of tiles, and the number of draws in a tile."""
+    """Divide candidates into tiles; return numbers of Philox blocks in a tile, tiles, and candidates in a tile."""
     blocks = min(MAX_BLOCKS, -(-candidates // DRAWS_PER_BLOCK))
     width = DRAWS_PER_BLOCK * blocks
     return blocks, -(-candidates // width), width
@@ -192,10 +203,18 @@ def _generator(
 
 
 @compiled(parallel=True)
-def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, flush: int, out: Scores) -> None:
-    """Write the scores 2·Σ_{bit set} m − Σ m of the sign law, where `totals` are the Σ m of the chunks.
+def sign_scores(
+    streams: Words, offsets: Longs, m: NDArray[np.int16], totals: Ints, safe_groups: int, out: Scores
+) -> None:
+    """Write the scores of the sign law: twice the sum of the shifts whose bit is set, less the sum of all shifts.
 
-    m is padded with zeros to whole groups; `flush` groups add up in a 16-bit lane without overflow.
+    Args:
+        streams: A row (key0, key1, nonce, number of the chunk) for each chunk.
+        offsets: Where each chunk begins among the rows of `m`.
+        m: The shifts in rows of sixteen, which share a draw; the last row of a chunk is padded with zeros.
+        totals: Sum of the shifts of each chunk.
+        safe_groups: Number of rows whose shifts add up in a 16-bit lane without overflow.
+        out: The scores, chunks × candidates.
     """
     blocks, tiles, width = _tiling(out.shape[1])
     for task in numba.prange(out.shape[0] * tiles):
@@ -205,7 +224,7 @@ def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: In
         for group in range(offsets[row + 1] - offsets[row]):
             fill(words, keys, group, tile * blocks, streams[row, 3], streams[row, 2])
             _add_signs(draws, m[offsets[row] + group], lanes)
-            if (group + 1) % flush == 0:
+            if (group + 1) % safe_groups == 0:
                 sums += lanes
                 lanes[:] = 0
         sums += lanes
@@ -214,12 +233,17 @@ def sign_scores(streams: Words, offsets: Longs, m: NDArray[np.int16], totals: In
 
 @compiled(parallel=True)
 def laplace_scores(
-    streams: Words, offsets: Longs, shifts: Ints, law: NDArray[np.uint16], flush: int, out: Scores
+    streams: Words, offsets: Longs, shifts: Ints, law: NDArray[np.uint16], safe_shifts: int, out: Scores
 ) -> None:
     """Write the scores 2·Σ min(max(z·sign(m), 0), |m|) − Σ |m| of the Laplace law, which equal Σ (|z| − |z − m|).
 
-    `law` is (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`; `flush` shifts add up in a 16-bit lane
-    without overflow.
+    Args:
+        streams: A row (key0, key1, nonce, number of the chunk) for each chunk.
+        offsets: Where each chunk begins among the shifts.
+        shifts: The shift m of each coordinate.
+        law: The numbers (unit, c1, c2, extra_bits, octaves, c3) of `LaplaceLaw`.
+        safe_shifts: Number of shifts that add up in a 16-bit lane without overflow.
+        out: The scores, chunks × candidates.
     """
     blocks, tiles, width = _tiling(out.shape[1])
     for task in numba.prange(out.shape[0] * tiles):
@@ -237,7 +261,7 @@ def laplace_scores(
                 _add_near_laplace(draws, law, c3, flip, size, lanes)
             else:
                 _add_laplace(draws, law, c3, flip, size, lanes, y, whole)
-            if (i + 1) % flush == 0:
+            if (i + 1) % safe_shifts == 0:
                 sums += lanes
                 lanes[:] = 0
         sums += lanes
@@ -246,7 +270,7 @@ def laplace_scores(
 
 @compiled()
 def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
-    """Write scale·sum − total for each candidate of a tile, in the order of the candidates."""
+    """Write scale·sum − total for the sum of each candidate of a tile into `row`, in the order of the candidates."""
     blocks = sums.size // DRAWS_PER_BLOCK
     for j in range(4):
         for b in range(blocks):

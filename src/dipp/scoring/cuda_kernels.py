@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dipp.scoring.gpu import Uploaded
 
 SIGN_LIMIT = 1 << 11
-"""Bound on |m| of the sign law, because the kernel has 12 bit planes."""
+"""Bound on the absolute value of a shift of the sign law: the kernel adds up shifts as 12 arrays of single bits."""
 LAPLACE_LIMIT = 1 << 15
 """Bound on magnitudes of the Laplace law, because the table of the kernel has 16-bit integers."""
 THREADS = 256
@@ -29,12 +29,20 @@ SUMMED = 1 << 14
 
 
 def sign_scores(task: Uploaded, scores: torch.Tensor) -> None:
-    """Write the scores of the sign law; two threads share a block of eight candidates."""
+    """Write the scores of the sign law; two threads share eight consecutive candidates."""
     score_with(_kernel("sign_scores"), task, scores, 2 * scores.shape[1] // DRAWS_PER_BLOCK, SIGN_PASSES)
 
 
 def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tensor, entries: int, gaps: bool) -> None:
-    """Write the scores of the Laplace law; a thread scores two blocks. `magnitudes` is padded to whole 16 bytes."""
+    """Write the scores of the Laplace law; each thread scores sixteen consecutive candidates.
+
+    Args:
+        task: The arrays of the task on the device.
+        scores: The scores to write, chunks × candidates.
+        magnitudes: Table of the law's ascending magnitudes up to its limit, padded to whole 16 bytes.
+        entries: Number of magnitudes in the table, without the padding.
+        gaps: Whether the magnitudes skip an integer below the limit.
+    """
     kernel = _kernel("laplace_scores", f"-DGAPS={int(gaps)}")
     shared = 2 * len(magnitudes)
     kernel.max_dynamic_shared_size_bytes = shared
@@ -46,7 +54,15 @@ def laplace_scores(task: Uploaded, scores: torch.Tensor, magnitudes: torch.Tenso
 def bin_sums(
     sums: torch.Tensor, scores: torch.Tensor, tops: torch.Tensor, weights: torch.Tensor, fraction_bits: int
 ) -> None:
-    """Add the weights of all candidates to `sums`, an array of chunks × bins."""
+    """Add the weight of each candidate to the sum of its bin.
+
+    Args:
+        sums: The sums, chunks × bins.
+        scores: The scores, chunks × candidates.
+        tops: The best score of each chunk.
+        weights: The table of fraction weights (`selection.fraction_weights`).
+        fraction_bits: S: scores are counted in multiples of 2^−S bits.
+    """
     rows, candidates = scores.shape
     tiles = -(-candidates // SUMMED)
     numbers = (candidates, scores.stride(0), tiles, fraction_bits)
@@ -62,7 +78,17 @@ def score_with(
     extra: tuple[Any, ...] = (),
     shared: int = 0,
 ) -> None:
-    """Run a score kernel with work for `needed` threads per chunk, in several passes if fewer threads suffice."""
+    """Run a score kernel, in several passes if the chunks alone give a device enough threads.
+
+    Args:
+        kernel: The compiled kernel.
+        task: The arrays of the task on the device.
+        scores: The scores to write, chunks × candidates.
+        needed: Number of threads that would score a chunk in one pass.
+        most_passes: Largest number of passes.
+        extra: Further arguments of the kernel.
+        shared: Number of bytes of shared memory of a thread block.
+    """
     rows, stride = scores.shape
     threads = min(THREADS, -(-needed // 32) * 32)
     passes = max(1, min(most_passes, -(-needed // threads), rows * needed // (threads * ENOUGH)))

@@ -29,12 +29,13 @@ except ImportError as error:
     raise DippError("device", "is cuda, which needs PyTorch and Triton", installing("cuda")) from error
 
 Uploaded = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""Streams, offsets, shifts, bases and the padded Poisson order (or None) of a task, on the device."""
+"""The arrays of a task on the device: `streams`, `offsets` and `shifts` of `ScoringTask`, then the constant that is
+added to the scores of each chunk (`_bases`), and the Poisson order padded to whole blocks (or None)."""
 
 CACHED_LAWS = 64
 """Number of laws whose tables stay on the device."""
 SCORE_TILE, TILE, WINNER_TILE = 256, 4096, 256
-"""Number of blocks of candidates, of candidates, and of coordinates in the tile of one Triton program."""
+"""Size of the tile of one Triton program: blocks of eight candidates to score, candidates to sum, and coordinates."""
 
 
 class DeviceLaw(NamedTuple):
@@ -43,7 +44,7 @@ class DeviceLaw(NamedTuple):
     law: Any
     """SIGN, LAPLACE or POTENTIAL of `triton_kernels`."""
     table: torch.Tensor
-    """Magnitudes up to the limit (Laplace), or z of each draw (potential)."""
+    """Ascending magnitudes |z| up to the limit (Laplace), or z of each draw (potential)."""
     knots: torch.Tensor
     """Φ at each knot (low 32 bits) and its rise to the next (high 32 bits)."""
     size: int
@@ -70,7 +71,7 @@ class GpuBackend:
         """Whether CUDA C++ kernels are used for the stages in which they are faster."""
 
     def scores(self, task: ScoringTask) -> torch.Tensor:
-        """Return chunks × n scores, int32: a view into rows that are padded to whole blocks."""
+        """Return chunks × n scores, int32: a view into rows that are padded to a multiple of eight candidates."""
         stride = -(-task.candidates // DRAWS_PER_BLOCK) * DRAWS_PER_BLOCK
         scores = torch.empty((task.chunks, stride), dtype=torch.int32, device=self.device)
         self._score(task.law, self._upload(task, stride), scores)
@@ -120,7 +121,7 @@ class GpuBackend:
     def locate(
         self, scores: torch.Tensor, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """Return the index at each drawn offset (`selection.locate`), or −1 if the weights end before it.
+        """Return the index at the drawn offset of each chunk, or −1 if the weights of its bin end before the offset.
 
         The first kernel sums the weights of the bin in each tile; the second finds the index inside the right tile.
         """

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from dipp.scoring import Backend
 
 CANDIDATES = 213
-"""Number of candidates of a task: no multiple of a block, so that the last block is not full."""
+"""Number of candidates of a task: no multiple of eight, so that the last block of eight candidates is not full."""
 FRACTION_BITS = 7
-"""S of the tasks."""
+"""S of the tasks: scores are counted in multiples of 2^−S bits."""
 SIZES = (1, 37, 16)
 """Number of coordinates of each chunk."""
 ANSWERS: dict[type[IntegerLaw], str] = {

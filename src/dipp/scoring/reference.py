@@ -22,7 +22,7 @@ def coordinate_draws(
 
     Args:
         law: The law of the step.
-        stream: The row (key0, key1, nonce, chunk) of the chunk.
+        stream: The row (key0, key1, nonce, number of the chunk) of the chunk (`ScoringTask.streams`).
         coordinate: Numbers of coordinates in the chunk.
         candidate: Numbers of candidates; broadcast against `coordinate`.
 
@@ -62,7 +62,7 @@ class ReferenceBackend:
     def locate(
         self, scores: selection.Scores, fraction_bits: int, bins: NDArray[np.int64], offsets: selection.Sums
     ) -> NDArray[np.int64]:
-        """Return the index at each drawn offset (`selection.locate`)."""
+        """Return the index at the drawn offset of each chunk."""
         return selection.locate(scores, fraction_bits, bins, offsets)
 
     def best(self, scores: selection.Scores) -> NDArray[np.int64]:

@@ -104,7 +104,7 @@ def _candidates(task: ScoringTask, row: int) -> NDArray[np.int64]:
 
 
 def _words(streams: NDArray[np.uint32], number: int) -> NDArray[np.uint32]:
-    """Return a public word for each row of streams, from a block whose number is above those of all candidates."""
+    """Return a public 32-bit word for each row of streams, from a Philox block that no candidate uses."""
     keys, last = (streams[:, 0], streams[:, 1]), np.asarray(0xFFFFFFFF, np.uint32)
     counter = (np.asarray(number, np.uint32), last, streams[:, 3], streams[:, 2])
     return randomness.philox(counter, keys)[0]

@@ -31,13 +31,13 @@ class ScoringTask:
     law: IntegerLaw
     """The law of the step."""
     fraction_bits: int
-    """S: scores are in units of 2^−S bits."""
+    """S: scores are counted in multiples of 2^−S bits."""
     candidates: int
     """n: the number of candidates, the same for all chunks."""
     streams: NDArray[np.uint32]
-    """A row (key0, key1, nonce, chunk) for each chunk."""
+    """A row (key0, key1, nonce, number of the chunk) for each chunk, from which its candidates follow."""
     offsets: NDArray[np.int64]
-    """Bounds of the chunks in coordinates, from 0."""
+    """Where each chunk begins among all shifts: 0 first, and at last the number of shifts."""
     shifts: Any = field(repr=False)
     """Private integer shifts m (int32), in a NumPy array or a tensor in the backend's own memory."""
     order: NDArray[np.int32] | None = None
@@ -95,7 +95,7 @@ class ScoringTask:
 
 
 def stream_rows(streams: Sequence[Stream], chunks: Sequence[int]) -> NDArray[np.uint32]:
-    """Return the rows of `ScoringTask.streams`: (key0, key1, nonce, chunk) for each stream and number of a chunk.
+    """Return the rows of `ScoringTask.streams`, one for each pair of a stream and the number of a chunk.
 
     Args:
         streams: The streams.

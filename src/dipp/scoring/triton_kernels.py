@@ -31,7 +31,7 @@ T: TypeAlias = tl.tensor
 
 @triton.jit
 def _philox(group: T, block: T, stream: T) -> T:
-    """Return the four words of a block: `randomness.philox` at (group, block, chunk, nonce)."""
+    """Return the four words of a Philox block: `randomness.philox` at (group, block, chunk, nonce)."""
     key0, key1 = tl.load(stream).to(tl.uint32), tl.load(stream + 1).to(tl.uint32)
     c0, c1 = tl.cast(group, tl.uint32), tl.cast(block, tl.uint32)
     c2, c3 = tl.load(stream + 3).to(tl.uint32), tl.load(stream + 2).to(tl.uint32)
@@ -132,7 +132,7 @@ def scores(
 
 @triton.jit
 def _exponents(scores: T, k: T, top: T, candidates: T, fraction_bits: T) -> T:
-    """Return whole bits and fraction as in `selection.exponents`; beyond the candidates, R + 1 whole bits."""
+    """Return how far each score lies below the top, as whole bits and a fraction; beyond the candidates, R + 1 bits."""
     score = tl.load(scores + k, mask=k < candidates, other=0)
     clipped = tl.minimum(top - score, _RANGE_BITS << fraction_bits)
     return tl.where(k < candidates, clipped >> fraction_bits, _BINS), clipped & ((1 << fraction_bits) - 1)
@@ -154,7 +154,7 @@ def bin_sums(
 def tile_sums(
     out: T, scores: T, tops: T, weights: T, bins: T, candidates: T, stride: T, fraction_bits: T, TILE: tl.constexpr
 ) -> None:
-    """Write the sum of the weights of the chosen bin over a tile of candidates."""
+    """Write the sum of the weights of those candidates of a tile that lie in the chosen bin."""
     row = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * TILE + tl.arange(0, TILE)
     whole, fraction = _exponents(scores + row * stride, k, tl.load(tops + row), candidates, fraction_bits)
