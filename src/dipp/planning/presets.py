@@ -39,7 +39,8 @@ DEFAULT_BPP = 1.0
 FULL_RATE = 1 << 20
 """Number of pixels above which the default rate falls.
 
-Neighbours differ less in larger photographs, and a file must not be larger than the JPEG that it was made from."""
+Neighbours differ less in larger photographs, and a file should not be larger than the JPEG that it was made from. At
+this rate most are smaller, except those of skies and other smooth pictures."""
 
 
 def default_bpp(pixels: int) -> float:
