@@ -144,8 +144,8 @@ def run_side(checkout: Path, cases: list[dict[str, Any]], table: Path, *, shuffl
         env = {**os.environ, "HOME": folder, "DIPP_ODOMETER": f"{folder}/odometer", "OMP_NUM_THREADS": "1"}
         env.pop("PYTHONPATH", None)
         subprocess.run([str(python_of(checkout)), str(SIDE), str(script), str(out)], check=True, env=env, cwd=folder)  # noqa: S603
-        found: dict[str, Any] = json.loads(out.read_text())
-    return found
+        facts: dict[str, Any] = json.loads(out.read_text())
+    return facts
 
 
 def compared(cases: list[dict[str, Any]], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -361,7 +361,9 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         self.steps += 1
         with torch.no_grad():
-            own, mean = ([one.data for one in network.parameters()] for network in (self.network, self.mean))
+            own, mean = (
+                [parameter.data for parameter in network.parameters()] for network in (self.network, self.mean)
+            )
             torch._foreach_lerp_(mean, own, 1 - min(MEAN, self.steps / (self.steps + 20)))
             found = [part.detach().clamp(-1, 1) for part in parts]
             self.groups = [self.next(group, part) for group, part in zip(self.groups, found, strict=True)]

@@ -48,8 +48,8 @@ def coded(denoisers: Mapping[str, Denoiser], pixels: Pixels, part: str) -> dict[
         for which, denoiser in denoisers.items():
             worded: Any = dataclasses.replace(denoiser, books=chosen.denoiser.books)  # type: ignore[type-var]
             codec = dataclasses.replace(chosen, denoiser=worded)
-            found = codec.decode(codec.encode(list(pixels), odometer=False))
-            result.setdefault(name, {})[which] = psnr(np.stack(found), pixels)
+            pictures = codec.decode(codec.encode(list(pixels), odometer=False))
+            result.setdefault(name, {})[which] = psnr(np.stack(pictures), pixels)
     return result
 
 

@@ -118,8 +118,8 @@ def one(engine: str, workers: int, part: int, model: str, source: str, steps: in
             records = found.read(share.start, share.stop)
             images = [read(record.content) for record in records]  # type: ignore[arg-type]
             started = time.perf_counter()
-            made = codec.encode(images, odometer=False)
-            return {"seconds": time.perf_counter() - started, "images": len(made)}
+            archive = codec.encode(images, odometer=False)
+            return {"seconds": time.perf_counter() - started, "images": len(archive)}
         runner: engines.Engine = engines.LocalEngine(workers) if engine == "local" else engines.RayEngine(workers)
         started = time.perf_counter()
         summary = privatize(source, Path(folder) / "out", codec, model, runner, Choices(shard_size=shard_size))
@@ -278,8 +278,8 @@ def cuda(cifar: Path, model: str, calibration: Path | None, epsilon: float, roun
     runs = []
     for _ in range(rounds):
         started = time.perf_counter()
-        made = codec.encode(images, odometer=False)
-        bare = len(made) / (time.perf_counter() - started)
+        archive = codec.encode(images, odometer=False)
+        bare = len(archive) / (time.perf_counter() - started)
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()
             choices = Choices(columns=Columns(split="test"))
@@ -296,25 +296,25 @@ def plot(output: Path) -> None:
     """Draw rates, CPU seconds and memory."""
     from matplotlib.figure import Figure
 
-    found = json.loads((RESULTS / "datasets-cpu.json").read_text())
+    facts = json.loads((RESULTS / "datasets-cpu.json").read_text())
     figure = Figure(figsize=(12, 3.8), layout="constrained")
     rates, costs, memory = figure.subplots(1, 3)
     for place, (engine, colour) in enumerate(zip(ENGINES, ("#969696", "#08519c", "#d94801"), strict=True)):
         for at, workers in enumerate(WORKERS):
             x, label = at + 0.28 * (place - 1), engine if not at else None
-            seconds, used = (best(found["runs"], engine, workers, key) for key in ("seconds", "cpu_seconds"))
-            rates.bar(x, found["images"] / seconds, 0.25, color=colour, label=label)
-            costs.bar(x, 1000 * used / found["images"], 0.25, color=colour, label=label)
-            start = best(found["starts"], engine, workers, "cpu_seconds")
+            seconds, used = (best(facts["runs"], engine, workers, key) for key in ("seconds", "cpu_seconds"))
+            rates.bar(x, facts["images"] / seconds, 0.25, color=colour, label=label)
+            costs.bar(x, 1000 * used / facts["images"], 0.25, color=colour, label=label)
+            start = best(facts["starts"], engine, workers, "cpu_seconds")
             label = "its start" if not at and not place else None
-            costs.bar(x, 1000 * start / found["images"], 0.25, color="white", alpha=0.4, hatch="//", label=label)
+            costs.bar(x, 1000 * start / facts["images"], 0.25, color="white", alpha=0.4, hatch="//", label=label)
     for axes, title in ((rates, "images/s, wall clock"), (costs, "CPU ms an image, all processes")):
         axes.set_xticks(range(len(WORKERS)), labels=[f"{w} worker{'s' * (w > 1)}" for w in WORKERS])
         axes.set_ylabel(title)
         axes.margins(y=0.3)
         axes.legend(frameon=False, fontsize=8, ncols=4)
-    memory.plot([m["images"] for m in found["memory"]], [m["peak_mib"] for m in found["memory"]], "o-", color="#08519c")
-    most = max(m["peak_mib"] for m in found["memory"])
+    memory.plot([m["images"] for m in facts["memory"]], [m["peak_mib"] for m in facts["memory"]], "o-", color="#08519c")
+    most = max(m["peak_mib"] for m in facts["memory"])
     memory.set(xlabel="images", ylabel="peak memory, MiB", xscale="log", ylim=(0, 1.3 * most))
     for axes in (rates, costs, memory):
         axes.grid(alpha=0.3)

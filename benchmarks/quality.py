@@ -89,8 +89,8 @@ def coded(plan: Plan, denoiser: Denoiser, pixels: Pixels, seed: bytes) -> tuple[
         range(len(pixels)), Selector(plan, seed, pixels.reshape(len(pixels), -1), denoiser.device.type)
     )
     rows = np.concatenate(chosen, axis=1)
-    made = Archive.build(Codec(denoiser, plan).parameters(seed), [chain.geometry] * len(pixels), rows)
-    return denoiser.x0(x_t, plan.steps[-1].end), made
+    archive = Archive.build(Codec(denoiser, plan).parameters(seed), [chain.geometry] * len(pixels), rows)
+    return denoiser.x0(x_t, plan.steps[-1].end), archive
 
 
 def chosen_points(plans: Plans, budget: Budget, shares: tuple[float, ...]) -> list[Point]:

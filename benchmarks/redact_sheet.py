@@ -114,8 +114,8 @@ def by_dipp(example: Example) -> Image.Image:
     """Return the picture that dipp makes."""
     file = io.BytesIO()
     example.picture.save(file, "PNG")
-    made = dipp.redact(file.getvalue(), regions=example.boxes, device="cpu", odometer=False)
-    return Image.open(io.BytesIO(made.content))
+    redacted = dipp.redact(file.getvalue(), regions=example.boxes, device="cpu", odometer=False)
+    return Image.open(io.BytesIO(redacted.content))
 
 
 WAYS: dict[str, Callable[[Example], Image.Image]] = {

@@ -23,12 +23,12 @@ def plot(results: Path, output: Path) -> None:
     """Draw the results of `scoring.py cpu` and `scoring.py cuda`."""
     figure = Figure(figsize=(11, 5), layout="constrained")
     for place, name in enumerate(("cpu", "cuda"), start=1):
-        found = json.loads((results / f"scoring-{name}.json").read_text())
+        facts = json.loads((results / f"scoring-{name}.json").read_text())
         axes = figure.add_subplot(1, 2, place)
-        for label, (dims, rates), style in _lines(name, found["rates"]):
+        for label, (dims, rates), style in _lines(name, facts["rates"]):
             colour = COLOURS[label.split(",")[0]]
             axes.plot(dims, rates, style, color=colour, label=label, lw=1.8, ms=4)
-        axes.set(xscale="log", yscale="log", xlabel="coordinates of a chunk", title=found["device"])
+        axes.set(xscale="log", yscale="log", xlabel="coordinates of a chunk", title=facts["device"])
         axes.set_ylabel("G candidates × coordinates a second")
         axes.set_xticks([32, 96, 256, 1024, 3072], labels=["32", "96", "256", "1024", "3072"])
         axes.minorticks_off()

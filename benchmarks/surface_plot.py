@@ -36,13 +36,13 @@ def surface() -> Floats:
     """Return the expected PSNR of the best plan for each ε (rows) and rate (columns), or NaN without a plan."""
     sharp, denoiser = preset("sharp"), models.load(embedded.FOLDER)
     table = ErrorTable.of_model(embedded.FOLDER)
-    found = np.full((len(EPSILONS), len(RATES)), np.nan)
+    values = np.full((len(EPSILONS), len(RATES)), np.nan)
     for row, epsilon in enumerate(EPSILONS):
         budget = Budget.pure(float(epsilon))
         points = sharp.planner(denoiser, table, budget, Geometry(1, PIXELS, 3)).frontier(budget)
         for column, rate in enumerate(RATES):
-            found[row, column] = max((point.psnr for point in points if point.bpp <= rate), default=np.nan)
-    return found
+            values[row, column] = max((point.psnr for point in points if point.bpp <= rate), default=np.nan)
+    return values
 
 
 def draw(quality: Floats) -> Figure:

@@ -261,7 +261,10 @@ class Cifar:
         public, generator = self.training[:ASKED], np.random.default_rng(0)
         gaussian = chained.released(plan.steps, epsilon / row.draws, unit, known, public, self.pixels, generator)
         compared_here["PSNR"]["PrivUnitG, chained"] = psnr(gaussian, self.pixels)
-        expected = {"on training pictures": round(row.psnr, 2), "questions": [one._asdict() for one in row.recipes]}
+        expected = {
+            "on training pictures": round(row.psnr, 2),
+            "questions": [recipe._asdict() for recipe in row.recipes],
+        }
         return {**compared_here, **expected}
 
 

@@ -93,7 +93,7 @@ def commit() -> str | None:
     """Return the commit of the checkout, and whether files differ from it; None if git does not know."""
     folder = Path(__file__).parent
     try:
-        found = subprocess.run(  # noqa: S603
+        done = subprocess.run(  # noqa: S603
             ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],  # noqa: S607
             capture_output=True,
             text=True,
@@ -101,4 +101,4 @@ def commit() -> str | None:
         )
     except OSError:
         return None
-    return found.stdout.strip() or None
+    return done.stdout.strip() or None

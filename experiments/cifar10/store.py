@@ -141,8 +141,8 @@ class Store:
 
 def _read(path: Path) -> dict[str, Any]:
     with _whole(path):
-        found: dict[str, Any] = json.loads(path.read_text())
-    return found
+        facts: dict[str, Any] = json.loads(path.read_text())
+    return facts
 
 
 @contextlib.contextmanager

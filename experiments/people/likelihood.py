@@ -51,8 +51,8 @@ def log_likelihoods(archive: Archive, denoiser: Denoiser, candidates: NDArray[np
 def of_rows(chain: Chain, rows: Indices, candidates: NDArray[np.uint8]) -> Floats:
     """Return ln P[row | candidate] for each row of indices of a chain and each candidate (M, H, W, C)."""
     different, which = np.unique(rows, axis=0, return_inverse=True)
-    found = np.stack([_of_file(chain, row, candidates) for row in different])
-    return found[which.reshape(-1)]
+    stacked = np.stack([_of_file(chain, row, candidates) for row in different])
+    return stacked[which.reshape(-1)]
 
 
 def _of_file(chain: Chain, indices: Indices, candidates: NDArray[np.uint8]) -> Floats:

@@ -76,8 +76,8 @@ class Store:
 def commit() -> str | None:
     """Return the environment variable COMMIT, or the commit of the checkout; None if git does not know it."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    return os.environ.get("COMMIT") or found.stdout.strip() or None
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return os.environ.get("COMMIT") or done.stdout.strip() or None
 
 
 def _device() -> str:

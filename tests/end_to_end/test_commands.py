@@ -126,8 +126,8 @@ def test_a_file_says_whether_its_seed_was_given(
 def test_the_library_is_used_as_the_readme_shows(model: Path, pictures: Path, tmp_path: Path) -> None:
     codec = dipp.Codec.from_pretrained(model, epsilon=8)
     with Image.open(pictures / "3.png") as image:
-        made = codec.encode([image])
-    made.save(tmp_path / "one.dipp")
+        archive = codec.encode([image])
+    archive.save(tmp_path / "one.dipp")
     opened = dipp.open(tmp_path / "one.dipp")
     assert opened.certificate.epsilon <= 8
     assert codec.decode(opened)[0].shape == codec.decode(opened, Decoding(noisy=True))[0].shape == (8, 8, 3)
@@ -249,10 +249,10 @@ def test_plan_prints_json(model: Path, tmp_path: Path, run: Command) -> None:
     """The JSON has the certificate, the expected quality and the steps; the path of the plot goes to standard error."""
     code, out, err = run("plan", "--model", model, "--epsilon", 4, "--json", "--plot", tmp_path / "plan.png")
     assert code == 0, err
-    found = json.loads(out)
-    assert 0 < found["certificate"]["epsilon"] <= 4
-    assert 0 < found["expected"]["bpp"] <= 1.01
-    assert all(step["tilt"] > 0 and step["snr_gain"] > 0 for step in found["steps"])
+    facts = json.loads(out)
+    assert 0 < facts["certificate"]["epsilon"] <= 4
+    assert 0 < facts["expected"]["bpp"] <= 1.01
+    assert all(step["tilt"] > 0 and step["snr_gain"] > 0 for step in facts["steps"])
     assert "plan.png" in err
 
 

@@ -303,9 +303,9 @@ def test_without_the_judge_only_the_frechet_distance_is_missing(travelled: Path,
     for _ in range(2):
         said = run_stages(cifar, travelled, stage="metrics", only="laplace-4")
         assert f"no Fréchet distance is measured: {name} is not here" in said
-        found = json.loads(place.read_text())
-        assert {*before} - {*found} == {"frechet", "judge"}
-        assert found == {key: before[key] for key in found}
+        facts = json.loads(place.read_text())
+        assert {*before} - {*facts} == {"frechet", "judge"}
+        assert facts == {key: before[key] for key in facts}
     (travelled / name).write_bytes(weights)
     run_stages(cifar, travelled, stage="metrics", only="laplace-4")
     assert json.loads(place.read_text()) == before

@@ -175,8 +175,8 @@ def test_a_delta_that_promises_nothing_is_refused(model: Path, pictures: Path, t
     assert not any("δ" in text for text in json.loads(run("info", made, "--json")[1])["warnings"])
     several = tmp_path / "several.dipp"
     assert run("encode", *sorted(pictures.glob("[01].png")), "-o", several, *few, "--delta", 0.015)[0] == 0
-    found = json.loads(run("info", several, "--json")[1])["warnings"]
-    assert any("a δ of 0.015 times 128 pixels is 1 or more" in text for text in found)
+    warnings = json.loads(run("info", several, "--json")[1])["warnings"]
+    assert any("a δ of 0.015 times 128 pixels is 1 or more" in text for text in warnings)
 
 
 def test_a_dataset_warns_as_well_and_names_what_is_not_covered(

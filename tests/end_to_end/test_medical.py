@@ -52,9 +52,9 @@ def dicom(values: np.ndarray[Any, Any], **tags: Any) -> bytes:
 
 def test_dicom_is_read_by_its_stored_values_and_the_caller_s_window() -> None:
     window = Window(100, 730)
-    found = pictures.read_picture(dicom(SCAN), 3, window)
-    np.testing.assert_array_equal(found.pixels[..., 1], window.levels(SCAN))
-    assert found.grey
+    picture = pictures.read_picture(dicom(SCAN), 3, window)
+    np.testing.assert_array_equal(picture.pixels[..., 1], window.levels(SCAN))
+    assert picture.grey
     signed = dicom(SCAN.astype(np.int16) - 400)
     np.testing.assert_array_equal(pictures.read(signed, 1, Window(-300, 330))[..., 0], window.levels(SCAN))
     with refused("image", "more than eight bits", remedy="--window LOW:HIGH"):
@@ -86,9 +86,9 @@ def test_dicom_of_eight_bits_inverted_or_in_colour_is_read() -> None:
     window = Window(100, 730)
     np.testing.assert_array_equal(pictures.read(dicom(SCAN, **inverted), 1, window)[..., 0], 255 - window.levels(SCAN))
     colour = np.stack([grey, 255 - grey, grey // 2], axis=2)
-    found = pictures.read_picture(dicom(colour), 3)
-    np.testing.assert_array_equal(found.pixels, colour)
-    assert not found.grey
+    picture = pictures.read_picture(dicom(colour), 3)
+    np.testing.assert_array_equal(picture.pixels, colour)
+    assert not picture.grey
     luminance = np.asarray(Image.fromarray(colour).convert("L"))
     np.testing.assert_array_equal(pictures.read(dicom(colour), 1)[..., 0], luminance)
 

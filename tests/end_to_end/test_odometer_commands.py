@@ -324,9 +324,9 @@ def test_releases_of_datasets_add_up(light_model: Path, tmp_path: Path, caplog: 
             str(source), tmp_path / target, codec, str(light_model), LocalEngine(1), choices, Conduct(meter=Meter())
         )
     assert [text.split(" pictures")[0] for text in caplog.messages[1:]] == ["odometer: 9 of 9"] * 2
-    found = Odometer.open()
-    assert found.count() == 12
-    assert found.pictures(1)[0].epsilon == pytest.approx(3 * losses(codec.plan, of_pixels(64))[0])
+    odometer = Odometer.open()
+    assert odometer.count() == 12
+    assert odometer.pictures(1)[0].epsilon == pytest.approx(3 * losses(codec.plan, of_pixels(64))[0])
     text = (tmp_path / "two" / "manifest.json").read_text()
     assert "odometer" not in text.lower()
     assert all(b"odometer" not in path.read_bytes().lower() for path in (tmp_path / "two").iterdir())

@@ -316,11 +316,11 @@ def test_python_verifies_and_decodes_what_the_page_made(page: Page, table: Any, 
     original = sample(name)
     give(page, name, original)
     set_budget(page, table, epsilon)
-    made = Archive.from_bytes(encode(page))
-    assert made.certificate.epsilon <= epsilon < 1.01 * made.certificate.epsilon
-    assert upper(made.certificate.epsilon) in (page.text_content("#statement") or "")
-    assert (made.parameters.table, made.parameters.seed_given) == (table["table"], False)
-    (decoded,) = Codec(denoiser(), made.parameters.plan).decode(made)
+    archive = Archive.from_bytes(encode(page))
+    assert archive.certificate.epsilon <= epsilon < 1.01 * archive.certificate.epsilon
+    assert upper(archive.certificate.epsilon) in (page.text_content("#statement") or "")
+    assert (archive.parameters.table, archive.parameters.seed_given) == (table["table"], False)
+    (decoded,) = Codec(denoiser(), archive.parameters.plan).decode(archive)
     theirs = shown(page)
     assert np.abs(decoded - theirs).max() <= 2
     # It is this picture: far closer to the original than mid-grey is.
@@ -337,29 +337,29 @@ def test_the_page_verifies_and_decodes_what_python_made(
     page: Page, table: Any, name: str, epsilon: float, code: Pairs | Flat
 ) -> None:
     codec = Codec(denoiser(), plan_of(table, epsilon, code), table=table["table"])
-    made = codec.encode([Image.open(io.BytesIO(sample(name)))])
-    (decoded,) = codec.decode(made)
-    give(page, "python.dipp", made.to_bytes())
+    archive = codec.encode([Image.open(io.BytesIO(sample(name)))])
+    (decoded,) = codec.decode(archive)
+    give(page, "python.dipp", archive.to_bytes())
     expect(page.locator("#status")).to_contain_text("Decoded and checked", timeout=MINUTES)
-    assert upper(made.certificate.epsilon) in (page.text_content("#statement") or "")
+    assert upper(archive.certificate.epsilon) in (page.text_content("#statement") or "")
     assert np.abs(shown(page) - decoded).max() <= 2
     assert page.locator("#pixel").is_visible() == isinstance(code, Pairs)
-    assert downloaded(page, "#download") == made.to_bytes()
+    assert downloaded(page, "#download") == archive.to_bytes()
 
 
 @pytest.mark.parametrize("side", [16, 64, None])
 def test_objects_of_a_size_are_hidden_and_files_go_both_ways(page: Page, table: Any, side: int | None) -> None:
     give(page, "cat.png", (SAMPLES / "cat.png").read_bytes())
     entry = set_object(page, table, side, 16.0)
-    made = Archive.from_bytes(encode(page))
-    assert made.parameters.hidden == (None if side is None else (side, side))
-    first = made.certificate.headline
-    assert [first.epsilon, made.certificate.rho] == entry["certificate"]
+    archive = Archive.from_bytes(encode(page))
+    assert archive.parameters.hidden == (None if side is None else (side, side))
+    first = archive.certificate.headline
+    assert [first.epsilon, archive.certificate.rho] == entry["certificate"]
     assert f"about {first.what} becomes at most" in page.inner_text("#headline")
-    assert made.parameters.table == table["words"]
+    assert archive.parameters.table == table["words"]
     assert page.locator("#pixel").is_hidden()
-    codec = Codec(denoiser(), made.parameters.plan, table=made.parameters.table)
-    (decoded,) = codec.decode(made)
+    codec = Codec(denoiser(), archive.parameters.plan, table=archive.parameters.table)
+    (decoded,) = codec.decode(archive)
     assert np.abs(decoded - shown(page)).max() <= 2
     # Pictures to compare with arrive one by one: three different samples, and three rivals.
     for name in ("sample 1", "sample 2", "sample 3", "pixelated", "noised", "blurred"):
@@ -435,9 +435,9 @@ def test_a_narrow_window_shows_the_progress_and_then_the_picture(page: Page) -> 
 
 def test_what_python_read_of_deep_and_grey_pictures_is_shown_in_grey(page: Page, table: Any) -> None:
     codec = Codec(denoiser(), plan_of(table, 4.0, Pairs()))
-    made = codec.encode([np.arange(12 * 17, dtype=np.uint16).reshape(12, 17) * 300], window=(100, 50_000))
-    (decoded,) = codec.decode(made)
-    give(page, "scan.dipp", made.to_bytes())
+    archive = codec.encode([np.arange(12 * 17, dtype=np.uint16).reshape(12, 17) * 300], window=(100, 50_000))
+    (decoded,) = codec.decode(archive)
+    give(page, "scan.dipp", archive.to_bytes())
     expect(page.locator("#status")).to_contain_text("Decoded and checked", timeout=MINUTES)
     theirs = shown(page)
     assert (theirs == theirs[..., :1]).all()
@@ -451,9 +451,9 @@ def test_webgpu_and_python_agree(with_gpu: Browser, origin: str, table: Any) -> 
     opened(page, origin, "webgpu")
     whole = plan_of(table, 4.0, Pairs())
     codec = Codec(denoiser(), replace(whole, steps=whole.steps[:3]), table=table["table"])
-    made = codec.encode([Image.open(io.BytesIO(png(31, 25)))])
-    (decoded,) = codec.decode(made)
-    give(page, "python.dipp", made.to_bytes())
+    archive = codec.encode([Image.open(io.BytesIO(png(31, 25)))])
+    (decoded,) = codec.decode(archive)
+    give(page, "python.dipp", archive.to_bytes())
     expect(page.locator("#status")).to_contain_text("Decoded and checked", timeout=MINUTES)
     assert np.abs(decoded - shown(page)).max() <= 2
     page.close()
@@ -465,9 +465,9 @@ def test_every_image_of_an_archive_can_be_seen(page: Page, table: Any) -> None:
         np.asarray(Image.open(SAMPLES / name).resize(size))
         for name, size in zip(NAMES, [(40, 32), (40, 32), (17, 9)], strict=True)
     ]
-    made = codec.encode(images)
-    give(page, "three.dipp", made.to_bytes())
-    for number, decoded in enumerate(codec.decode(made)):
+    archive = codec.encode(images)
+    give(page, "three.dipp", archive.to_bytes())
+    for number, decoded in enumerate(codec.decode(archive)):
         if number:
             page.fill("#image", str(number + 1))
             page.press("#image", "Enter")
@@ -728,11 +728,11 @@ def test_cancelling_leaves_nothing_and_the_page_goes_on(page: Page) -> None:
     # The last result stays if another encoding of the picture is cancelled.
     give(page, "large.png", png(700, 700))
     page.fill("#hide", "3")
-    made = encode(page)
+    file = encode(page)
     page.evaluate("() => ['encode', 'cancel'].forEach((id) => document.getElementById(id).click())")
     expect(page.locator("#status")).to_contain_text("Cancelled", timeout=MINUTES)
     expect(page.locator("#see-title")).to_have_text("3. What the file shows")
-    assert downloaded(page, "#download") == made
+    assert downloaded(page, "#download") == file
 
 
 def test_a_browser_without_scripts_is_told_what_is_needed(browser: Browser, origin: str) -> None:
@@ -862,10 +862,10 @@ def test_the_odds_of_a_pixel_follow_from_the_file(page: Page, table: Any) -> Non
         page.fill("#pixel-x", str(y))
         page.fill("#pixel-y", str(y))
         expect(odds).to_contain_text("asked for one bit of its")
-        found = re.search(r"are (?:(\S+) to 1|1 to (\S+)) now", odds.inner_text())
-        assert found
-        met.add(bool(found[1]))
-        assert 1 <= float((found[1] or found[2]).replace(",", "")) <= np.exp(epsilon) * 1.005
+        match = re.search(r"are (?:(\S+) to 1|1 to (\S+)) now", odds.inner_text())
+        assert match
+        met.add(bool(match[1]))
+        assert 1 <= float((match[1] or match[2]).replace(",", "")) <= np.exp(epsilon) * 1.005
     assert met == {True, False}
     sheet = page.locator("#sheet")
     box = sheet.bounding_box()

@@ -154,10 +154,10 @@ def test_names_that_lead_out_of_the_folder_or_repeat_are_skipped(tmp_path: Path)
         for name in ("../up.png", "a.png", "A.png", "b.png"):
             tar.add(content, name)
     declared = regions(tmp_path / "r.json", "up.png", "a.png", "A.png", "b.png")
-    made = dipp.privatize(
+    release = dipp.privatize(
         tmp_path / "s.tar", tmp_path / "out", regions=declared, fill="grey", odometer=False, progress=False
     )
-    assert [(skipped[0], skipped[1]) for skipped in made.skipped] == [
+    assert [(skipped[0], skipped[1]) for skipped in release.skipped] == [
         (0, "has a name that leads out of the folder"),
         (2, "has the name of another picture of the release"),
     ]
@@ -266,7 +266,7 @@ def test_pictures_of_a_table_are_found_by_name(key: str, tmp_path: Path) -> None
         datasets.Dataset(pq.read_table(tmp_path / "in.parquet").replace_schema_metadata(None)).save_to_disk(str(source))
     names = {"path": ("0.img", "street/2.img"), "column": ("a", "c"), "number": ("0", "2"), "saved": ("0.img", "2.img")}
     declared = regions(tmp_path / "r.json", *names[key])
-    made = dipp.privatize(
+    release = dipp.privatize(
         source,
         tmp_path / "out",
         regions=declared,
@@ -276,7 +276,7 @@ def test_pictures_of_a_table_are_found_by_name(key: str, tmp_path: Path) -> None
         progress=False,
         workers=1,
     )
-    assert [skipped[:2] for skipped in made.skipped] == [
+    assert [skipped[:2] for skipped in release.skipped] == [
         (1, "has no entry among the regions; add what to hide, or pass --allow-none to say that there is nothing")
     ]
     assert redacted.verify(tmp_path / "out")["kinds"] == {"face": 2, "plate": 2}
@@ -409,8 +409,8 @@ def test_frames_with_a_gap_are_covered_or_refused(tmp_path: Path) -> None:
         dipp.privatize(source, tmp_path / "out", **options)
     with refused("regions", "lack 0 in 001.png"):
         dipp.privatize(source, tmp_path / "out", gaps="refuse", **options)
-    made = dipp.privatize(source, tmp_path / "out", gaps="cover", **options)
-    assert made.facts["images"] == 3
+    release = dipp.privatize(source, tmp_path / "out", gaps="cover", **options)
+    assert release.facts["images"] == 3
     facts = Record.read(tmp_path / "out" / PICTURES / "001.png.record.json").facts
     assert facts["regions"] == [{"kind": "face", "id": "1", "box": [5.0, 10.0, 64.0, 10.0]}]
 

@@ -193,9 +193,9 @@ def test_encode_takes_what_a_codec_takes(files: list[Path], model: Path) -> None
 def test_encode_can_opt_out_and_keeps_limits(files: list[Path], model: Path, odometer: Path) -> None:
     dipp.encode(files[0], epsilon=2, model=model, odometer=False)
     assert not odometer.exists()
-    made = dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(2, begin=True))
+    archive = dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(2, begin=True))
     with pytest.raises(LimitError):
-        dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(1.5 * made.certificate.epsilon))
+        dipp.encode(files[0], epsilon=2, model=model, odometer=Meter(1.5 * archive.certificate.epsilon))
     for nothing in (None, 0, ""):  # only False turns the odometer off
         with refused("odometer", "True", "False", "Meter"):
             dipp.encode(files[0], epsilon=2, model=model, odometer=nothing)  # type: ignore[arg-type]

@@ -251,8 +251,8 @@ def written_again(archive: Archive) -> bytes:
 @functools.lru_cache(maxsize=4096)
 def recomputed(plan: Plan, channels: int, smallest: int, delta: float | None) -> tuple[float, float]:
     """Return ε and ρ of a plan, computed only from its ledger."""
-    found = Certificate.of(plan, of_pixels(smallest, channels), delta)
-    return found.epsilon, found.rho
+    certificate = Certificate.of(plan, of_pixels(smallest, channels), delta)
+    return certificate.epsilon, certificate.rho
 
 
 def checked_read(data: bytes, again: bool) -> None:

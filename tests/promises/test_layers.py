@@ -159,10 +159,10 @@ def test_the_check_finds_forbidden_imports(code: str, found: set[str]) -> None:
 
 def run(program: str, *arguments: str) -> Any:
     """Run a program in a new process, and return the JSON that it prints."""
-    found = subprocess.run(  # noqa: S603
+    done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
     )
-    return json.loads(found.stdout)
+    return json.loads(done.stdout)
 
 
 def light_modules() -> list[str]:
@@ -216,10 +216,10 @@ print(json.dumps(used))
 
 def test_the_cpu_encodes_and_decodes_without_pytorch_and_scipy(tmp_path: Path) -> None:
     """This holds for small and large pictures, sensing and questions; loading PyTorch takes longer than most."""
-    found = subprocess.run(  # noqa: S603
+    done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", COMMANDS, str(tmp_path)], check=True, capture_output=True, text=True
     )
-    assert json.loads(found.stdout.splitlines()[-1]) == []
+    assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
 # The public names.

@@ -99,10 +99,10 @@ def test_a_registered_channel_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         codec.encode(images, seed=SEED)
     with monkeypatch.context() as registered:
         registered.setitem(channels.CHANNELS, Sech.number, Sech)
-        made = codec.encode(images, seed=SEED)
-        made.save(tmp_path / "two.dipp")
+        archive = codec.encode(images, seed=SEED)
+        archive.save(tmp_path / "two.dipp")
         opened = dipp.open(tmp_path / "two.dipp")
-        assert opened.parameters == made.parameters
+        assert opened.parameters == archive.parameters
         assert opened.parameters.plan.channel == Sech()
         # All three channels of a pixel in every step, each with the price of its integers.
         own = [opened.parameters.plan.arithmetic(step) for step in codec.plan.steps]
@@ -110,7 +110,7 @@ def test_a_registered_channel_encodes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert opened.certificate.epsilon == pytest.approx(math.fsum(losses), rel=1e-9)
         assert opened.facts()["coding"] == "sech channel, flat code"
         ((state, _),) = states(Codec(denoiser, opened.parameters.plan), opened)
-        ((sent, _),) = states(codec, made)
+        ((sent, _),) = states(codec, archive)
         torch.testing.assert_close(state, sent)
         assert [picture.shape for picture in codec.decode(opened)] == [(8, 8, 3)] * 2
     with refused(tmp_path / "two.dipp", "(channel 7)"):
@@ -221,14 +221,14 @@ def bands(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_unit_and_a_code_of_constant_price(tmp_path: Path) -> None:
     denoiser, plan = tiny_denoiser(), band_plan()
     codec, images = Codec(denoiser, plan), [pictures(1)[0], pictures(1, 6, 12)[0], pictures(1, 4, 20)[0]]
-    made = codec.encode(images, seed=SEED)
-    made.save(tmp_path / "bands.dipp")
+    archive = codec.encode(images, seed=SEED)
+    archive.save(tmp_path / "bands.dipp")
     opened = dipp.open(tmp_path / "bands.dipp")
-    assert opened.parameters == made.parameters
+    assert opened.parameters == archive.parameters
     assert opened.parameters.plan == plan
     assert [len(opened.image_indices(image)) for image in range(3)] == [4, 4, 2]  # an index for each band and step
     found = opened.certificate
-    assert found == made.certificate == Certificate.from_json(found.to_json())
+    assert found == archive.certificate == Certificate.from_json(found.to_json())
     assert found.epsilon == pytest.approx(2 * math.log(3))
     assert found.rho == pytest.approx(2 * math.log(3) * 0.5)  # tanh(ln(3)/2) = 1/2
     # A window of 8 rows meets three bands at most, whose draws are separate: ρ adds up.
@@ -240,7 +240,7 @@ def test_a_unit_and_a_code_of_constant_price(tmp_path: Path) -> None:
     assert opened.facts()["certificate"]["unit"] == {"kind": "band", "rows": 4}
     assert "one band of 4 rows" in found.statement()
     assert [picture.shape for picture in codec.decode(opened)] == [image.shape for image in images]
-    ((state, _), *_), ((sent, _), *_) = states(codec, opened), states(codec, made)
+    ((state, _), *_), ((sent, _), *_) = states(codec, opened), states(codec, archive)
     torch.testing.assert_close(state, sent)
 
 
@@ -347,8 +347,8 @@ def test_a_registered_preset_plans(monkeypatch: pytest.MonkeyPatch, model: Path,
     monkeypatch.setitem(presets.PRESETS, TOY.name, TOY)
     codec = Codec.from_pretrained(model, epsilon=8, preset="toy")
     assert codec.plan.coding == TOY.coding
-    made = codec.encode(pictures(1))
-    assert 4 < made.certificate.epsilon <= 8
+    archive = codec.encode(pictures(1))
+    assert 4 < archive.certificate.epsilon <= 8
     Image.fromarray(pictures(1)[0]).save(tmp_path / "a.png")
     options = ("--model", model, "--preset", "toy", "--epsilon", 8)
     code, _, err = run("encode", tmp_path / "a.png", "-o", tmp_path / "a.dipp", *options)

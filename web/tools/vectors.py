@@ -334,31 +334,31 @@ class Vectors:
                 )
             ]
             grey = [marks == 2 or (marks == 1 and image % 2 == 0) for image in range(len(shapes))]
-            made = Archive.build(release, [Geometry(*shape) for shape in shapes], rows, grey=grey)
+            archive = Archive.build(release, [Geometry(*shape) for shape in shapes], rows, grey=grey)
             change = self.draw.randint(1, 255)
             yield {
-                "file": made.to_bytes().hex(),
+                "file": archive.to_bytes().hex(),
                 "code": plan.code.name,
                 "described": release.window is not None or any(grey),
                 "window": None if release.window is None else [release.window.low, release.window.high],
                 "grey": grey,
-                "epsilon": double(made.certificate.epsilon),
-                "rho": double(made.certificate.rho),
-                "at_delta": [made.certificate.approximate(delta) for delta in (1e-5, 1e-9)],
+                "epsilon": double(archive.certificate.epsilon),
+                "rho": double(archive.certificate.rho),
+                "at_delta": [archive.certificate.approximate(delta) for delta in (1e-5, 1e-9)],
                 "windows": [
                     [*size, double(found.epsilon), double(found.rho)]
                     for size in ((1, 1), (8, 8), (60, 80), (256, 256))
-                    for found in [made.certificate.for_object(*size)]
+                    for found in [archive.certificate.for_object(*size)]
                 ],
                 "hidden": release.hidden,
-                "headline": [double(made.certificate.headline.epsilon), made.certificate.headline.what],
+                "headline": [double(archive.certificate.headline.epsilon), archive.certificate.headline.what],
                 "unit": {name: getattr(plan.unit, name) for name in ("words", "reader", "short")},
-                "change": [change, double(made.certificate.ledger.epsilon_of_change(change))],
-                "payload_bpp": made.payload_bpp,
-                "file_bpp": made.file_bpp,
+                "change": [change, double(archive.certificate.ledger.epsilon_of_change(change))],
+                "payload_bpp": archive.payload_bpp,
+                "file_bpp": archive.file_bpp,
                 "shapes": [list(shape[:2]) for shape in shapes],
                 "indices": [digest(row, "<u4") for row in rows],
-                "damaged": [self._damaged(made.to_bytes()) for _ in range(40)] if plan.code.name != "flat" else [],
+                "damaged": [self._damaged(archive.to_bytes()) for _ in range(40)] if plan.code.name != "flat" else [],
             }
 
     def _damaged(self, data: bytes) -> dict[str, Any]:
@@ -391,19 +391,19 @@ class Vectors:
             codec, seed = Codec(denoiser, plan, table=table), self.seed()
             before, randomness.private_bytes = randomness.private_bytes, Counted()
             try:
-                made = codec.encode([picture], seed=seed, odometer=False)
+                archive = codec.encode([picture], seed=seed, odometer=False)
             finally:
                 randomness.private_bytes = before
             geometry = Geometry(height, width, channels)
-            (expected,) = codec.decode(made)
-            (noisy,) = codec.decode(made, NOISY)
+            (expected,) = codec.decode(archive)
+            (noisy,) = codec.decode(archive, NOISY)
             yield {
                 "code": plan.code.name,
                 "told": denoiser is told,
                 "unit": plan.unit.kind,
                 "steps": len(plan.steps),
                 "rounds": plan.steps[0].turns,
-                "file": made.to_bytes().hex(),
+                "file": archive.to_bytes().hex(),
                 "picture": picture.tobytes().hex(),
                 "grey": picture.ndim == 2,
                 "expected": expected.tobytes().hex(),
@@ -540,21 +540,23 @@ def main() -> None:
 def _golden(path: Path) -> dict[str, Any]:
     """Return the facts about a golden file."""
     data = path.read_bytes()
-    made = Archive.from_bytes(data)
-    coding = made.parameters.plan.coding
-    claims = [double(made.certificate.epsilon), double(made.certificate.rho)] if coding.certified else None
+    archive = Archive.from_bytes(data)
+    coding = archive.parameters.plan.coding
+    claims = [double(archive.certificate.epsilon), double(archive.certificate.rho)] if coding.certified else None
     return {
         "name": path.stem,
         "file": data.hex(),
-        "readable": made.parameters.latents is None
-        and made.parameters.plan.unit.kind != Regions.kind
+        "readable": archive.parameters.latents is None
+        and archive.parameters.plan.unit.kind != Regions.kind
         and coding.channel.name == "sign"
         and coding.code.name in ("flat", "pairs", "closest"),
-        "kind": made.parameters.plan.kind,
+        "kind": archive.parameters.plan.kind,
         "claims": claims,
-        "window": None if made.parameters.window is None else [made.parameters.window.low, made.parameters.window.high],
-        "grey": made.grey.tolist(),
-        "indices": [digest(made.image_indices(image), "<u4") for image in range(len(made))],
+        "window": None
+        if archive.parameters.window is None
+        else [archive.parameters.window.low, archive.parameters.window.high],
+        "grey": archive.grey.tolist(),
+        "indices": [digest(archive.image_indices(image), "<u4") for image in range(len(archive))],
     }
 
 

@@ -72,8 +72,8 @@ def dataset(codec: Codec, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def content(place: Path) -> dict[str, Any]:
     """Return the statement in an attestation without checking it."""
-    found: dict[str, Any] = json.loads(base64.b64decode(json.loads(place.read_bytes())["payload"]))
-    return found
+    facts: dict[str, Any] = json.loads(base64.b64decode(json.loads(place.read_bytes())["payload"]))
+    return facts
 
 
 # Keys.

@@ -58,8 +58,8 @@ def test_colour_comes_back_from_bytes_paths_and_images(tmp_path: Path) -> None:
 
 def test_grey_is_repeated() -> None:
     grey = RGB[:, :, 0]
-    found = pictures.read(as_file(Image.fromarray(grey)))
-    assert np.array_equal(found, np.repeat(grey[:, :, None], 3, axis=2))
+    pixels = pictures.read(as_file(Image.fromarray(grey)))
+    assert np.array_equal(pixels, np.repeat(grey[:, :, None], 3, axis=2))
 
 
 def test_floats_are_refused() -> None:
@@ -71,11 +71,11 @@ def test_alpha_is_composited_on_white() -> None:
     alpha = np.dstack([RGB, np.zeros((5, 7), np.uint8)])
     alpha[0, :, 3] = 255
     alpha[1, :, 3] = 128
-    found = pictures.read(as_file(Image.fromarray(alpha)))
-    assert np.array_equal(found[0], RGB[0])
-    assert (found[2:] == 255).all()
+    pixels = pictures.read(as_file(Image.fromarray(alpha)))
+    assert np.array_equal(pixels[0], RGB[0])
+    assert (pixels[2:] == 255).all()
     half = (RGB[1].astype(np.float64) * 128 + 255 * 127) / 255
-    assert np.abs(found[1] - half).max() <= 1
+    assert np.abs(pixels[1] - half).max() <= 1
     grey_alpha = Image.fromarray(np.zeros((2, 2, 2), np.uint8), mode=None)
     assert grey_alpha.mode == "LA"
     assert (from_pil(grey_alpha) == 255).all()
@@ -85,8 +85,8 @@ def test_a_transparent_palette_entry_is_composited_on_white() -> None:
     image = Image.new("P", (2, 1))
     image.putpalette([10, 20, 30, 40, 50, 60])
     image.putpixel((1, 0), 1)
-    found = pictures.read(as_file(image, transparency=0))
-    assert found.tolist() == [[[255, 255, 255], [40, 50, 60]]]
+    pixels = pictures.read(as_file(image, transparency=0))
+    assert pixels.tolist() == [[[255, 255, 255], [40, 50, 60]]]
 
 
 def test_orientation_is_applied_and_metadata_dropped() -> None:
@@ -94,8 +94,8 @@ def test_orientation_is_applied_and_metadata_dropped() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 90° to be looked at
     exif[0x010F] = "a camera"
-    found = pictures.read(as_file(image, exif=exif))
-    assert np.array_equal(found, np.rot90(RGB, -1))
+    pixels = pictures.read(as_file(image, exif=exif))
+    assert np.array_equal(pixels, np.rot90(RGB, -1))
     note = PngImagePlugin.PngInfo()
     note.add_text("Author", "a name")
     assert np.array_equal(pictures.read(as_file(image, pnginfo=note)), RGB)
@@ -277,9 +277,9 @@ def test_the_odometer_knows_a_picture_whatever_the_window_and_the_network(tmp_pa
         known = pictures.known_by(tmp_path / name)
         for window in windows:
             for channels in (1, 3):
-                found = pictures.read_picture(tmp_path / name, channels, window)
-                assert found.pixels.shape[2] == channels
-                assert np.array_equal(found.known_by, known)
+                picture = pictures.read_picture(tmp_path / name, channels, window)
+                assert picture.pixels.shape[2] == channels
+                assert np.array_equal(picture.known_by, known)
 
 
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0
@@ -309,8 +309,8 @@ def test_postscript_never_reaches_ghostscript(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WebP", "BMP", "GIF", "PPM"])
 def test_every_format_that_is_promised_is_read(kind: str) -> None:
     assert kind in pictures.READABLE
-    found = pictures.read(as_file(Image.fromarray(RGB), kind))
-    assert found.shape == RGB.shape
+    pixels = pictures.read(as_file(Image.fromarray(RGB), kind))
+    assert pixels.shape == RGB.shape
 
 
 @pytest.mark.parametrize("kind", ["TGA", "ICO", "PCX", "SGI", "JPEG2000", "DIB", "DDS"])

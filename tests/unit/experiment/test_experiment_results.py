@@ -267,8 +267,8 @@ def test_the_tables_of_the_page_are_those_of_the_records() -> None:
 
 def results() -> dict[str, Any]:
     """Return the results of the paper's protocol."""
-    found: dict[str, Any] = json.loads((SMOKE.parent / "results" / "results.json").read_text())
-    return found
+    facts: dict[str, Any] = json.loads((SMOKE.parent / "results" / "results.json").read_text())
+    return facts
 
 
 def _cells(rest: str) -> list[list[str]]:

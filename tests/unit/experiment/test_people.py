@@ -112,13 +112,13 @@ def test_the_likelihood_is_the_law_of_the_files() -> None:
     codec = dipp.Codec.from_pretrained(epsilon=2, unit="picture", size=(16, 16), device="cpu")
     times = 2000
     archive = codec.encode(np.repeat(pictures, times, axis=0), odometer=False)
-    found = likelihood.log_likelihoods(archive, codec.denoiser, pictures)
+    likelihoods = likelihood.log_likelihoods(archive, codec.denoiser, pictures)
     rows = archive.batch(0, 2 * times)[:, 0]
-    loss = found[:, 0] - found[:, 1]
+    loss = likelihoods[:, 0] - likelihoods[:, 1]
     assert abs(loss).max() == pytest.approx(archive.certificate.epsilon, rel=1e-6), "the bound is reached"
     for number, own in enumerate(np.split(rows, 2)):
         index, counts = np.unique(own, return_counts=True)
-        law = {int(k): math.exp(p) for k, p in zip(rows, found[:, number], strict=True)}
+        law = {int(k): math.exp(p) for k, p in zip(rows, likelihoods[:, number], strict=True)}
         for k, count in zip(index, counts, strict=True):
             mean = times * law[int(k)]
             assert abs(count - mean) < 6 * math.sqrt(mean) + 6
@@ -128,8 +128,8 @@ def test_the_likelihood_follows_cells_through_all_rounds(people: Pixels) -> None
     """At a large ε, each file reveals its picture."""
     codec = dipp.Codec.from_pretrained(epsilon=16, unit=Cells(8), size=(32, 32), device="cpu")
     archive = codec.encode(people[::4], odometer=False)
-    found = likelihood.log_likelihoods(archive, codec.denoiser, people[::4])
-    assert (found.argmax(axis=1) == np.arange(6)).all()
+    likelihoods = likelihood.log_likelihoods(archive, codec.denoiser, people[::4])
+    assert (likelihoods.argmax(axis=1) == np.arange(6)).all()
 
 
 def test_only_questions_have_a_likelihood(people: Pixels) -> None:

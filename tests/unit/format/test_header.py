@@ -160,16 +160,16 @@ ENDS = struct.pack("<2i", 5, 9)
 def test_grey_images_survive_their_bytes_in_one_spelling(plan: Plan, grey: list[bool]) -> None:
     """They are stored beside the sizes. A file without grey images has no such field."""
     public, shapes = release(plan), [(2, 3, 3)] * len(grey)
-    made = Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=grey)
-    back = Archive.from_bytes(made.to_bytes())
+    archive = Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=grey)
+    back = Archive.from_bytes(archive.to_bytes())
     assert back.grey.tolist() == grey
     assert back.parameters == public
     assert back.facts()["grey"] == sum(grey)
     if not any(grey):
-        assert made.to_bytes() == made_of(public, shapes).to_bytes()
+        assert archive.to_bytes() == made_of(public, shapes).to_bytes()
     assert (
         Archive.build(public, geometries(shapes), made_up(plan, shapes), grey=back.grey.tolist()).to_bytes()
-        == made.to_bytes()
+        == archive.to_bytes()
     )
     if grey:
         with refused("grey"):

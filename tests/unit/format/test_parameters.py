@@ -35,8 +35,8 @@ def test_a_release_survives_its_bytes(coding: Coding, delta: float | None) -> No
 
 
 def test_an_archive_with_images_is_not_read_as_a_release() -> None:
-    made = build(small_plan(FLAT), [(4, 5, 3)])
-    for data in (made.to_bytes(), with_checksum(parameters_to_bytes(made.parameters)[:-4] + bytes(5))):
+    archive = build(small_plan(FLAT), [(4, 5, 3)])
+    for data in (archive.to_bytes(), with_checksum(parameters_to_bytes(archive.parameters)[:-4] + bytes(5))):
         with refused("file", "images"):
             parameters_from_bytes(data)
 
@@ -94,11 +94,11 @@ def test_a_recorded_ledger_must_equal_the_planned_one() -> None:
 def test_payloads_of_single_images_survive_their_bytes(coding: Coding, pixels: int) -> None:
     """Shards hold each image in whole bytes of its own."""
     layout = release(small_plan(coding)).layout(of_pixels(pixels))
-    made = build(small_plan(coding), [(1, pixels, 3)] * 3)
-    rows = made.batch(0, 3)
+    archive = build(small_plan(coding), [(1, pixels, 3)] * 3)
+    rows = archive.batch(0, 3)
     payloads = layout.payloads(rows)
     assert layout.rows(payloads).tolist() == rows.tolist()
-    assert layout.payload_bits(map(len, payloads)) == made.payload_bits
+    assert layout.payload_bits(map(len, payloads)) == archive.payload_bits
     assert all(8 * len(payload) >= layout.least_bits for payload in payloads)
     with refused("file", "payload"):
         layout.rows([b""])

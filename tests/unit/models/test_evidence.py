@@ -111,10 +111,10 @@ def test_every_engine_takes_all_planes() -> None:
 def wide(tmp_path_factory: pytest.TempPathFactory) -> PhotoDenoiser:
     folder = tmp_path_factory.mktemp("wide")
     photonet.write(folder, WIDE, dict(random_network(WIDE).named_parameters()))
-    found = models.load(folder)
-    assert isinstance(found, PhotoDenoiser)
-    assert found.planes == ALL
-    return found
+    denoiser = models.load(folder)
+    assert isinstance(denoiser, PhotoDenoiser)
+    assert denoiser.planes == ALL
+    return denoiser
 
 
 def test_exactly_known_pixels_come_back_and_no_others(wide: PhotoDenoiser) -> None:

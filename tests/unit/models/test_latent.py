@@ -57,9 +57,9 @@ def spoiled(folders: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def load(folder: Path, prompt: str = "", device: str = "cpu") -> LatentDenoiser:
-    found = models.load(folder, device, prompt)
-    assert isinstance(found, LatentDenoiser)
-    return found
+    denoiser = models.load(folder, device, prompt)
+    assert isinstance(denoiser, LatentDenoiser)
+    return denoiser
 
 
 def edit(path: Path, **changes: Any) -> None:

@@ -50,9 +50,9 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def load(folder: Path, device: str = "cpu") -> PhotoDenoiser:
-    found = models.load(folder, device)
-    assert isinstance(found, PhotoDenoiser)
-    return found
+    denoiser = models.load(folder, device)
+    assert isinstance(denoiser, PhotoDenoiser)
+    return denoiser
 
 
 def test_weights_in_a_format_that_numpy_lacks_are_named(folder: Path) -> None:

@@ -70,9 +70,9 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def load(folder: Path, device: str = "cpu") -> UNetDenoiser:
-    found = models.load(folder, device)
-    assert isinstance(found, UNetDenoiser)
-    return found
+    denoiser = models.load(folder, device)
+    assert isinstance(denoiser, UNetDenoiser)
+    return denoiser
 
 
 def made_by_diffusers(kind: Any, **arguments: Any) -> Any:

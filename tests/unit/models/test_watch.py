@@ -57,15 +57,15 @@ def test_encoding_and_decoding_report_every_step() -> None:
     pixels = np.zeros((2, *codec.denoiser.sample_size, 3), np.uint8)
     steps, all_pixels = len(codec.plan.steps), int(np.prod(pixels.shape[:3]))
     with watch.watching(heard):
-        made = codec.encode(list(pixels))
+        archive = codec.encode(list(pixels))
     assert heard.of("begin") == [(2, all_pixels, steps)]
     assert [number for (number,) in heard.of("step")] == [*range(steps)]
     heard = RecordingWatch()
     with watch.watching(heard):
-        codec.decode(made)
+        codec.decode(archive)
     assert heard.of("begin") == [(2, all_pixels, steps + 1)], "and the call that makes the picture"
     assert [number for (number,) in heard.of("step")] == [*range(steps + 1)]
-    codec.decode(made)
+    codec.decode(archive)
     assert len(heard.of("begin")) == 1, "nobody is told after the block"
 
 

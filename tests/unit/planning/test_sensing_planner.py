@@ -336,10 +336,10 @@ def test_encoding_makes_no_more_network_calls_than_planned(monkeypatch: pytest.M
         assert len(plan.steps) == most + 1, "what is allowed is made use of, and no more"
         codec = Codec(denoiser, plan, budget)
         calls.clear()
-        made = codec.encode([picture])
+        archive = codec.encode([picture])
         assert len(calls) == most, "the first step asks nothing"
         calls.clear()
-        codec.decode(made, Decoding(calls=1))
+        codec.decode(archive, Decoding(calls=1))
         assert len(calls) == most + 1, "a decoder repeats them, and asks once more"
 
 

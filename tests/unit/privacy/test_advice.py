@@ -43,13 +43,13 @@ def test_only_a_strong_bound_has_no_warning() -> None:
 def test_advice_is_about_the_pure_epsilon() -> None:
     """It is about the pure ε even if the budget was (ε, δ), where the pure ε is often far larger."""
     pure = Certificate.of(small_plan(SHARP), of_pixels(20)).epsilon
-    made = build(small_plan(SHARP), [(4, 5, 3)], delta=0.04)
-    claim = made.certificate
+    archive = build(small_plan(SHARP), [(4, 5, 3)], delta=0.04)
+    claim = archive.certificate
     assert claim.epsilon_at_delta is not None
     assert claim.epsilon_at_delta < pure == claim.epsilon
     assert advice.grade(claim.epsilon_at_delta) is not advice.grade(pure)
-    assert report.advice_facts(made.facts())["grade"] == advice.grade(pure).name
-    assert Headline(pure).bound in report.archive_text(made)
+    assert report.advice_facts(archive.facts())["grade"] == advice.grade(pure).name
+    assert Headline(pure).bound in report.archive_text(archive)
 
 
 @pytest.mark.parametrize(("delta", "pixels", "void"), [(1e-5, 99_999, False), (1e-5, 100_000, True), (0.5, 2, True)])

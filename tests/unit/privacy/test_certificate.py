@@ -119,26 +119,30 @@ def test_repeated_releases_compose() -> None:
 
 
 def test_an_object_pays_for_the_units_that_it_meets() -> None:
-    one = Certificate.of(plan_of(SHARP), of_pixels(1024))
-    assert one.for_object(8, 12) == one.for_units(96)
-    assert [side for side, _ in one.by_size] == list(OBJECT_SIDES)
-    for side, found in one.by_size:
-        assert found == one.for_units(side * side)
-    stated = json.loads(one.to_json())["by_size"]
-    assert stated[0] == {"window": 1, "epsilon": one.epsilon, "rho": one.rho}
-    assert stated[1] == {"window": 8, "epsilon": one.for_units(64).epsilon, "rho": one.for_units(64).rho}
+    certificate = Certificate.of(plan_of(SHARP), of_pixels(1024))
+    assert certificate.for_object(8, 12) == certificate.for_units(96)
+    assert [side for side, _ in certificate.by_size] == list(OBJECT_SIDES)
+    for side, found in certificate.by_size:
+        assert found == certificate.for_units(side * side)
+    stated = json.loads(certificate.to_json())["by_size"]
+    assert stated[0] == {"window": 1, "epsilon": certificate.epsilon, "rho": certificate.rho}
+    assert stated[1] == {
+        "window": 8,
+        "epsilon": certificate.for_units(64).epsilon,
+        "rho": certificate.for_units(64).rho,
+    }
 
 
 def test_several_pixels_cost_more() -> None:
-    one = Certificate.of(plan_of(SHARP), of_pixels(1024))
-    ten = one.for_units(10)
-    assert ten.epsilon == pytest.approx(10 * one.epsilon, rel=1e-11)
-    assert ten.rho == pytest.approx(100 * one.rho, rel=1e-11)
+    certificate = Certificate.of(plan_of(SHARP), of_pixels(1024))
+    ten = certificate.for_units(10)
+    assert ten.epsilon == pytest.approx(10 * certificate.epsilon, rel=1e-11)
+    assert ten.rho == pytest.approx(100 * certificate.rho, rel=1e-11)
     assert "10 pixels" in ten.protected
-    assert ten.for_units(1) == one
+    assert ten.for_units(1) == certificate
     for bad in (0, -1, 1.5, True):
         with refused("units"):
-            one.for_units(bad)  # type: ignore[arg-type]
+            certificate.for_units(bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
@@ -208,12 +212,17 @@ def test_the_metric_form_of_two_images(coding: Coding, count: int) -> None:
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, SPARSE, PLAIN], ids=lambda m: m.name)
 def test_a_certificate_survives_json(coding: Coding) -> None:
-    one = Certificate.of(plan_of(coding), of_pixels(1024), delta=1e-6)
-    for found in (one, one.compose(one), one.for_units(7), dataclasses.replace(one, delta=None)):
+    certificate = Certificate.of(plan_of(coding), of_pixels(1024), delta=1e-6)
+    for found in (
+        certificate,
+        certificate.compose(certificate),
+        certificate.for_units(7),
+        dataclasses.replace(certificate, delta=None),
+    ):
         assert Certificate.from_json(found.to_json()) == found
-    content = json.loads(one.to_json())
-    assert content["epsilon"] == one.epsilon
-    assert content["epsilon_at_delta"] == one.approximate(1e-6)
+    content = json.loads(certificate.to_json())
+    assert content["epsilon"] == certificate.epsilon
+    assert content["epsilon_at_delta"] == certificate.approximate(1e-6)
     assert content["assumptions"] == list(ASSUMPTIONS)
     assert content["not_covered"] == list(not_covered(Pixel()))
     assert content["unit"] == {"kind": "pixel"}

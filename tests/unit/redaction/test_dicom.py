@@ -99,16 +99,16 @@ def test_files_that_are_compressed_without_loss() -> None:
     read.compress(RLELossless)
     file = io.BytesIO()
     read.save_as(file)
-    made = dipp.redact(file.getvalue(), regions=[BOX], fill="grey")
-    assert made.content == dipp.redact(dicom(plain), regions=[BOX], fill="grey").content
+    redacted = dipp.redact(file.getvalue(), regions=[BOX], fill="grey")
+    assert redacted.content == dipp.redact(dicom(plain), regions=[BOX], fill="grey").content
 
 
 def test_what_was_compressed_with_loss_needs_to_be_accepted() -> None:
     content = dicom(VALUES["8 bits"](scene()), LossyImageCompression="01")
     with refused("image", "lossy"):
         dipp.redact(content, regions=[BOX], fill="grey")
-    made = dipp.redact(content, regions=[BOX], fill="grey", accept_lossy=True)
-    assert any("with loss as DICOM" in assumption for assumption in made.record.facts["certificate"]["assumptions"])
+    redacted = dipp.redact(content, regions=[BOX], fill="grey", accept_lossy=True)
+    assert any("with loss as DICOM" in assumption for assumption in redacted.record.facts["certificate"]["assumptions"])
 
 
 def test_colours_that_two_pixels_share_need_to_be_accepted() -> None:
@@ -152,8 +152,8 @@ def test_a_region_that_covers_everything_is_filled_with_values_that_can_be_store
 ) -> None:
     values = (np.arange(40 * 30).reshape(40, 30) % 1000).astype(kind)
     content = dicom(values, BitsStored=bits, HighBit=bits - 1)
-    made = dipp.redact(content, regions=[(0, 0, 30, 40)], fill=fill, device="cpu")
-    found = np.frombuffer(pydicom.dcmread(io.BytesIO(made.content)).PixelData, kind)
+    redacted = dipp.redact(content, regions=[(0, 0, 30, 40)], fill=fill, device="cpu")
+    found = np.frombuffer(pydicom.dcmread(io.BytesIO(redacted.content)).PixelData, kind)
     least = -(1 << bits - 1) if np.issubdtype(kind, np.signedinteger) else 0
     (value,) = np.unique(found).tolist()
     wanted = least if fill == "black" else least + (1 << bits) / 2
@@ -162,8 +162,8 @@ def test_a_region_that_covers_everything_is_filled_with_values_that_can_be_store
 
 def test_black_is_black_where_small_values_are_bright() -> None:
     values = scene()[..., 0].astype(np.uint16) * 13 + 100
-    made = dipp.redact(dicom(values, PhotometricInterpretation="MONOCHROME1"), regions=[BOX], fill="black")
-    found = pydicom.dcmread(io.BytesIO(made.content))
+    redacted = dipp.redact(dicom(values, PhotometricInterpretation="MONOCHROME1"), regions=[BOX], fill="black")
+    found = pydicom.dcmread(io.BytesIO(redacted.content))
     assert found.PhotometricInterpretation == "MONOCHROME1"
     left, top, width, height = BOX
     assert (found.pixel_array[top : top + height, left : left + width] > 2800).all()

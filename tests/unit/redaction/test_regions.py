@@ -30,33 +30,33 @@ def test_every_point_of_a_box_is_hidden(a: tuple[float, float], b: tuple[float, 
     (left, right), (top, bottom) = sorted((a[0], b[0])), sorted((a[1], b[1]))
     if left == right or top == bottom:
         return
-    found = mask_of(Box(left, top, right, bottom))
+    mask = mask_of(Box(left, top, right, bottom))
     x, y = left + u * (right - left), top + v * (bottom - top)
     if x < right and y < bottom:
-        assert found[int(y), int(x)]
+        assert mask[int(y), int(x)]
     # And nothing that the box does not overlap.
-    assert found.sum() == (math.ceil(right) - math.floor(left)) * (math.ceil(bottom) - math.floor(top))
+    assert mask.sum() == (math.ceil(right) - math.floor(left)) * (math.ceil(bottom) - math.floor(top))
 
 
 def test_a_box_along_pixels_hides_these_pixels_alone() -> None:
-    found = mask_of(Box(3, 4, 7, 9))
-    assert found[4:9, 3:7].all()
-    assert found.sum() == 20
+    mask = mask_of(Box(3, 4, 7, 9))
+    assert mask[4:9, 3:7].all()
+    assert mask.sum() == 20
 
 
 @given(st.lists(INSIDE, min_size=3, max_size=7))
 def test_every_point_of_a_polygon_is_hidden(points: list[tuple[float, float]]) -> None:
     """Tested are points on the outline, and points between two of them that are inside by the even-odd rule."""
-    found = mask_of(Polygon(tuple(points)))
+    mask = mask_of(Polygon(tuple(points)))
     generator = np.random.default_rng(len(points))
     corners = np.array(points)
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         for share in (0.0, *generator.random(8)):
             x, y = start + share * (end - start)
-            assert found[int(y), int(x)]
+            assert mask[int(y), int(x)]
     for x, y in generator.random((60, 2)) * (WIDTH, HEIGHT):
         if crossings(points, x, y) % 2:
-            assert found[int(y), int(x)]
+            assert mask[int(y), int(x)]
 
 
 def crossings(points: list[tuple[float, float]], x: float, y: float) -> int:

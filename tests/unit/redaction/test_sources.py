@@ -133,8 +133,8 @@ def test_boxes_of_what_is_shown_are_hidden_there() -> None:
     for orientation in range(1, 9):
         tags = Image.Exif()
         tags[0x0112] = orientation
-        made = dipp.redact(saved(scene(), "PNG", exif=tags), regions=[(0, 0, 9, 4)], fill="black", boxes="oriented")
-        with Image.open(io.BytesIO(made.content)) as image:
+        redacted = dipp.redact(saved(scene(), "PNG", exif=tags), regions=[(0, 0, 9, 4)], fill="black", boxes="oriented")
+        with Image.open(io.BytesIO(redacted.content)) as image:
             shown = np.asarray(ImageOps.exif_transpose(image))
         assert not shown[:4, :9].any()
         assert (shown == 0).all(axis=2).sum() < 36 + 30
@@ -354,8 +354,8 @@ def test_tiffs_that_would_look_another_way(channels: int, deep: bool, tags: dict
 def test_a_region_may_be_the_whole_picture() -> None:
     for kind in ("JPEG", "PNG"):
         for fill in ("paint", "grey"):
-            made = dipp.redact(saved(scene(), kind), regions=[(0, 0, *SIZE)], fill=fill, device="cpu")
-            assert np.ptp(opened(made.content)) <= 2
+            redacted = dipp.redact(saved(scene(), kind), regions=[(0, 0, *SIZE)], fill=fill, device="cpu")
+            assert np.ptp(opened(redacted.content)) <= 2
 
 
 @pytest.mark.skipif(shutil.which("vipsheader") is None, reason="needs libvips")

@@ -27,10 +27,10 @@ def test_bad_pictures_of_a_folder_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "d.png").write_bytes(b"no picture")
     whole = (tmp_path / "deep" / "a.png").read_bytes()
     (tmp_path / "e.png").write_bytes(whole[: len(whole) // 2])
-    found = public_pictures.load(tmp_path, 8)
-    assert found.skipped == 3
-    assert len(found.pixels) == 1 + 2 * 3
-    assert any(np.array_equal(tile, pixels) for tile in found.pixels)
+    loaded = public_pictures.load(tmp_path, 8)
+    assert loaded.skipped == 3
+    assert len(loaded.pixels) == 1 + 2 * 3
+    assert any(np.array_equal(tile, pixels) for tile in loaded.pixels)
     with refused("data", "64×64"):
         public_pictures.load(tmp_path, 64)
 
@@ -49,9 +49,9 @@ def test_only_the_training_batches_of_cifar_are_read(tmp_path: Path) -> None:
     for name in (*cifar.TEN.batches["train"], "test_batch"):
         rows[name] = rng.integers(0, 256, (2, 3072), dtype=np.uint8)
         (tmp_path / name).write_bytes(pickle.dumps({b"data": rows[name], b"labels": [0, 1]}, protocol=4))
-    found = public_pictures.load(tmp_path, 32)
-    assert len(found.pixels) == 10
-    assert np.array_equal(found.pixels[3], rows["data_batch_2"][1].reshape(3, 32, 32).transpose(1, 2, 0))
+    loaded = public_pictures.load(tmp_path, 32)
+    assert len(loaded.pixels) == 10
+    assert np.array_equal(loaded.pixels[3], rows["data_batch_2"][1].reshape(3, 32, 32).transpose(1, 2, 0))
     (tmp_path / "data_batch_4").write_bytes(b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.")
     with refused("src", "data_batch_4"):
         public_pictures.load(tmp_path, 32)
@@ -71,9 +71,9 @@ def test_pictures_of_parquet_files_are_read(tmp_path: Path, nested: bool) -> Non
     column = [f and {"bytes": f, "path": "x"} for f in files] if nested else files
     parquet.write_table(arrow.table({"label": [1, 2, 3], "image": column}), tmp_path / "train.parquet")
     for place in (tmp_path / "train.parquet", tmp_path):
-        found = public_pictures.load(place, 8)
-        assert np.array_equal(found.pixels, pixels[None])
-        assert found.skipped == 2
+        loaded = public_pictures.load(place, 8)
+        assert np.array_equal(loaded.pixels, pixels[None])
+        assert loaded.skipped == 2
     parquet.write_table(arrow.table({"label": [1]}), tmp_path / "train.parquet")
     with refused("data", "column"):
         public_pictures.load(tmp_path, 8)
@@ -100,8 +100,8 @@ def test_a_tar_file_is_a_folder(tmp_path: Path) -> None:
             member.size = stream.tell()
             stream.seek(0)
             tar.addfile(member, stream)
-    found = public_pictures.load(tmp_path / "a.tar", 8)
-    assert np.array_equal(found.pixels, pixels)
+    loaded = public_pictures.load(tmp_path / "a.tar", 8)
+    assert np.array_equal(loaded.pixels, pixels)
     (tmp_path / "a.tar").write_bytes(b"no tar file")
     with refused("data", "a.tar"):
         public_pictures.load(tmp_path / "a.tar", 8)
