@@ -73,8 +73,8 @@ def tail(counts: Floats, probabilities: Floats) -> float:
         for values in cells:
             values[smallest] += values[-1]
         cells = [values[:-1] for values in cells]
-    seen, due = cells
-    return float(special.chdtrc(len(due) - 1, np.sum((seen - due) ** 2 / due))) if len(due) > 1 else 1.0
+    counted, due = cells
+    return float(special.chdtrc(len(due) - 1, np.sum((counted - due) ** 2 / due))) if len(due) > 1 else 1.0
 
 
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:

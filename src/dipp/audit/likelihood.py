@@ -67,9 +67,9 @@ class KnownBytes:
 
     def urandom(self, count: int) -> bytes:
         """Return the next known bytes, and noise if more are requested than exact draws take."""
-        known, self._rest = self._rest[:count], self._rest[count:]
-        self.asked_for_more |= len(known) < count
-        return known + self._beyond.bytes(count - len(known))
+        taken, self._rest = self._rest[:count], self._rest[count:]
+        self.asked_for_more |= len(taken) < count
+        return taken + self._beyond.bytes(count - len(taken))
 
     @property
     def used_up(self) -> bool:
@@ -109,8 +109,8 @@ class Comparison:
         if not layout.chunks.count:
             return indices
         met: dict[int, Outcomes] = {}
-        for chunk, both in DIFFERING[self.first.plan.kind](self.first, self.second, layout, x_hat):
-            met[chunk], laws = both[0], [self.law(outcomes) for outcomes in both]
+        for chunk, pair in DIFFERING[self.first.plan.kind](self.first, self.second, layout, x_hat):
+            met[chunk], laws = pair[0], [self.law(outcomes) for outcomes in pair]
             # Outcomes that are impossible for both images reveal nothing.
             possible = np.isfinite(laws[0]) | np.isfinite(laws[1])
             losses = np.where(possible, laws[0], 0.0) - np.where(possible, laws[1], 0.0)
@@ -140,13 +140,13 @@ class Comparison:
         edges = {chunk: outcomes.edge(int.from_bytes(generator.bytes(24), "little")) for chunk, outcomes in met.items()}
         for side in (-1, 0):
             integers = [edges[chunk] + side if chunk in met else 0 for chunk in range(layout.chunks.count)]
-            known = KnownBytes(b"".join(map(first.private_bytes, integers)))
-            with replaced(randomness, "os", known):
+            source = KnownBytes(b"".join(map(first.private_bytes, integers)))
+            with replaced(randomness, "os", source):
                 indices = self.first(layout, x_hat)[0]
             self.draws += len(met)
             self.wrong += sum(
                 not (
-                    known.used_up
+                    source.used_up
                     and indices[chunk] == outcomes.share(integers[chunk]).outcome
                     and outcomes.summed_by(on)
                 )
@@ -171,9 +171,9 @@ def _by_shifts(first: Selector, second: Selector, layout: StepLayout, x_hat: tor
 def _by_blocks(first: Selector, second: Selector, layout: StepLayout, x_hat: torch.Tensor) -> Differing:
     """Yield the blocks whose outcomes have different laws for two images; other blocks reveal nothing."""
     ours, theirs = (selector.plan.code.outcomes(selector.read(layout, x_hat)) for selector in (first, second))
-    for chunk, both in enumerate(zip(ours, theirs, strict=True)):
-        if both[0] != both[1]:
-            yield chunk, both
+    for chunk, pair in enumerate(zip(ours, theirs, strict=True)):
+        if pair[0] != pair[1]:
+            yield chunk, pair
 
 
 DIFFERING = {Step.kind: _by_shifts, SensingStep.kind: _by_shifts, Question.kind: _by_blocks}

@@ -280,12 +280,12 @@ def _tells(counts: NDArray[np.int64]) -> bool:
         counts: How often it had each value, or a value in each range, for either picture (2, values).
     """
     counts = counts[:, counts.any(axis=0)]
-    both, freedom = counts.sum(axis=0), counts.shape[1] - 1
+    together, freedom = counts.sum(axis=0), counts.shape[1] - 1
     if not freedom:
         return False
-    statistic = float((np.square(counts[0] - counts[1]) / both).sum())
-    ranks = np.arange(freedom + 1) - np.arange(freedom + 1) @ both / both.sum()
-    trend = float((counts[1] - counts[0]) @ ranks) / math.sqrt(float(np.square(ranks) @ both))
+    statistic = float((np.square(counts[0] - counts[1]) / together).sum())
+    ranks = np.arange(freedom + 1) - np.arange(freedom + 1) @ together / together.sum()
+    trend = float((counts[1] - counts[0]) @ ranks) / math.sqrt(float(np.square(ranks) @ together))
     return statistic - freedom > SHAPE_TELLS * math.sqrt(2 * freedom) or abs(trend) > TREND_TELLS
 
 

@@ -146,8 +146,8 @@ def _draw(subject: AuditSubject, plant: PlantedMistake) -> Facts:
     """Return whether the law audit catches a mistake in the real encoder."""
     with replaced(*plant):
         met = law_audit(subject, CONTROL_CLAIM, CONTROL_RUNS)
-    seen = f"p = {met.p:.0e}, {met.wrong} of {met.draws} wrong"
-    return {"caught": not met.passed, "by": "law", "observed": seen, "claimed": CONTROL_CLAIM}
+    measured = f"p = {met.p:.0e}, {met.wrong} of {met.draws} wrong"
+    return {"caught": not met.passed, "by": "law", "observed": measured, "claimed": CONTROL_CLAIM}
 
 
 def _refute(subject: AuditSubject, plant: PlantedMistake) -> Facts:

@@ -74,5 +74,5 @@ def calibrate(
             else calibration.calibrate(denoiser, pixels, facts, counter.say, others)
         )
         table.save(target)
-    sizes = ", ".join(f"{len(one)} of {one.shape[1]}×{one.shape[2]}" for one in (pixels, *others))
+    sizes = ", ".join(f"{len(batch)} of {batch.shape[1]}×{batch.shape[2]}" for batch in (pixels, *others))
     typer.echo(f"calibrated on {sizes} ({skipped} skipped): {target}")

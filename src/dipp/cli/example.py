@@ -18,12 +18,12 @@ def example(
     picture: Annotated[Path, typer.Argument(help="The file to write: cat.png, coffee.png or astronaut.png.")],
 ) -> None:
     """Write a free photograph to try dipp with, such as cat.png."""
-    known = {path.name: path for folder in PLACES for path in folder.glob("*.png")}
-    if picture.name not in known:
-        raise DippError("picture", f"must be one of {', '.join(sorted(known))}, got {picture.name}")
+    photographs = {path.name: path for folder in PLACES for path in folder.glob("*.png")}
+    if picture.name not in photographs:
+        raise DippError("picture", f"must be one of {', '.join(sorted(photographs))}, got {picture.name}")
     if picture.exists():
         raise DippError("picture", f"must not exist yet, got {picture}", "name another file")
     files.require_writable(picture)
     with files.atomic(picture) as part:
-        part.write_bytes(known[picture.name].read_bytes())
+        part.write_bytes(photographs[picture.name].read_bytes())
     typer.echo(f"{picture} written")

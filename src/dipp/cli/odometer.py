@@ -97,8 +97,8 @@ def _of_pictures(accounts: Odometer, pictures: list[Path], delta: float | None, 
         mark = accounts.mark(values)
         entries = accounts.history(mark)
         history = [{**entry._asdict(), "unit": entry.unit.to_dict()} for entry in entries]
-        left = charging.left(accounts, mark)
-        hidden = {} if left is None else {"hidden": {**asdict(left), **_of_hidden(entries, size)}}
+        hidden_pixels = charging.left(accounts, mark)
+        hidden = {} if hidden_pixels is None else {"hidden": {**asdict(hidden_pixels), **_of_hidden(entries, size)}}
         named = {"name": path.name, "history": history, **_prices(entries, Geometry.of(values.shape))}
         items.append({**_facts(accounts.spent(mark, size), delta), **named, **hidden})
     return {"place": str(accounts.folder), "pictures": items}

@@ -227,10 +227,10 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
         except DippError as error:
             raise error.renamed("image", path.name) from None
         if target in sources:
-            both = f"{sources[target].name} and {path.name}"
+            names = f"{sources[target].name} and {path.name}"
             raise DippError(
                 "images",
-                f"must get different names, but {both} would both be {target.name}",
+                f"must get different names, but {names} would both be {target.name}",
                 "redact them into two folders",
             )
         sources[target] = path

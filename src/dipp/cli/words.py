@@ -47,6 +47,6 @@ def words(
         return
     pictures = training.pictures(denoiser, data, count, tried, Window.of(window))
     books = training.books(denoiser, pictures.asked, say)
-    known = replace(denoiser, books=Books(books, [], ""))  # type: ignore[type-var]
-    Books.write(model, books, recipes.table(known, pictures.tried, say))
+    with_books = replace(denoiser, books=Books(books, [], ""))  # type: ignore[type-var]
+    Books.write(model, books, recipes.table(with_books, pictures.tried, say))
     typer.echo(f"made words from {len(pictures.asked)} pictures ({pictures.skipped} skipped): {target}")

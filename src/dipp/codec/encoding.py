@@ -78,9 +78,9 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> EncodedPictures:
     """
     seed = options.get("seed")
     public = randomness.fresh_seed() if seed is None else seed  # before anything of a picture is seen
-    given = batches.listed(batches.without_repeats(pictures.iterate(images)))
-    require_files(given)
-    sizes = [size for image in given if (size := pictures.size_of(image)) is not None]
+    listed = batches.listed(batches.without_repeats(pictures.iterate(images)))
+    require_files(listed)
+    sizes = [size for image in listed if (size := pictures.size_of(image)) is not None]
     model, device = options.get("model", embedded.FOLDER), options.get("device", "auto")
     codec = Codec.from_pretrained(
         model, device=device, size=min(sizes, key=math.prod, default=None), **plan_of(options)
@@ -88,7 +88,7 @@ def encoded(images: Any, **options: Unpack[EncodeOptions]) -> EncodedPictures:
     pixels, wanted = [math.prod(size) for size in sizes], options.get("progress", True)
     with shown("encoding", pixels, codec.plan.work, SMALLER, wanted=wanted):
         archive = codec.encode(
-            given,
+            listed,
             seed=public,
             given=seed is not None,
             beacon=options.get("beacon"),

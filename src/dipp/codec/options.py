@@ -101,7 +101,9 @@ def takes(options: type) -> Callable[[F], F]:
         parameters = inspect.signature(function).parameters.values()
         plain = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
         keyword = inspect.Parameter.KEYWORD_ONLY
-        known = [inspect.Parameter(n, keyword, default=..., annotation=a.__forward_arg__) for n, a in names.items()]
+        keywords_only = [
+            inspect.Parameter(n, keyword, default=..., annotation=a.__forward_arg__) for n, a in names.items()
+        ]
 
         @functools.wraps(function)
         def checked(*values: Any, **keywords: Any) -> Any:
@@ -109,7 +111,7 @@ def takes(options: type) -> Callable[[F], F]:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {min(unknown)!r}")
             return function(*values, **keywords)
 
-        signature = inspect.signature(function).replace(parameters=[*plain, *known])
+        signature = inspect.signature(function).replace(parameters=[*plain, *keywords_only])
         checked.__signature__ = signature  # type: ignore[attr-defined]
         return cast(F, checked)
 
@@ -159,20 +161,20 @@ def planned(
     return PlannedEncoding(denoiser, planner, budget, point)
 
 
-def _unit(given: Unit | int | str | None) -> Unit | None:
+def _unit(unit: Unit | int | str | None) -> Unit | None:
     """Return the unit that a caller named by a word or by the side of cells, or raise if it is neither."""
-    if given is None or isinstance(given, Unit):
-        return given
-    if not isinstance(given, str) and not is_whole(given):
-        raise DippError("unit", f'must be "pixel", the side of square cells or "picture", got {given!r:.40}')
-    return units.parse(str(given))
+    if unit is None or isinstance(unit, Unit):
+        return unit
+    if not isinstance(unit, str) and not is_whole(unit):
+        raise DippError("unit", f'must be "pixel", the side of square cells or "picture", got {unit!r:.40}')
+    return units.parse(str(unit))
 
 
-def object_size(given: tuple[int, int] | str | None) -> Size | None:
+def object_size(size: tuple[int, int] | str | None) -> Size | None:
     """Return the size of hidden objects that a caller named.
 
     Args:
-        given: (width, height) in pixels, text such as "64x64", or None.
+        size: (width, height) in pixels, text such as "64x64", or None.
 
     Returns:
         Width and height in pixels, or None.
@@ -180,13 +182,13 @@ def object_size(given: tuple[int, int] | str | None) -> Size | None:
     Raises:
         DippError: The size is of another form.
     """
-    if given is None:
+    if size is None:
         return None
-    if isinstance(given, str):
-        return units.parse_size(given, "hide")
-    if not (isinstance(given, tuple) and len(given) == 2 and all(map(is_whole, given))):
-        raise DippError("hide", f'must be (width, height) in pixels, or "64x64", got {given!r:.40}')
-    return int(given[0]), int(given[1])
+    if isinstance(size, str):
+        return units.parse_size(size, "hide")
+    if not (isinstance(size, tuple) and len(size) == 2 and all(map(is_whole, size))):
+        raise DippError("hide", f'must be (width, height) in pixels, or "64x64", got {size!r:.40}')
+    return int(size[0]), int(size[1])
 
 
 def plan_of(options: EncodeOptions) -> PlanOptions:

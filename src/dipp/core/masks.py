@@ -257,12 +257,12 @@ def _counts(period: int, steps: int, geometry: Geometry) -> Integers:
     s or, going round, above s − m + P.
     """
     channels = geometry.channels
-    slot, (cycles, left) = np.arange(steps) % period, divmod(geometry.pixels, period)
+    slot, (cycles, remainder) = np.arange(steps) % period, divmod(geometry.pixels, period)
 
     def positions_up_to(slot: Integers) -> Integers:
         return np.clip(slot // (period // channels) + 1, 0, channels)
 
-    inside = positions_up_to(slot) - positions_up_to(slot - left)
-    counts: Integers = cycles * channels + inside + channels - positions_up_to(slot - left + period)
+    inside = positions_up_to(slot) - positions_up_to(slot - remainder)
+    counts: Integers = cycles * channels + inside + channels - positions_up_to(slot - remainder + period)
     counts.flags.writeable = False  # it is cached, and certificates follow from it
     return counts

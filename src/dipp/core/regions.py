@@ -147,11 +147,11 @@ class Regions(Unit):
             row.require()
         if sum(row.width * row.height for row in rows if row.runs) > MAX_MASKED:
             raise DippError("regions", f"have masks of more than {MAX_MASKED} pixels together", "declare boxes instead")
-        seen = 0
+        units_so_far = 0
         for row in rows:
-            if row.unit > seen:
+            if row.unit > units_so_far:
                 raise DippError("regions", "must number their units in the order of each unit's first place")
-            seen = max(seen, row.unit + 1)
+            units_so_far = max(units_so_far, row.unit + 1)
         for first, second in _near(rows):
             if first.unit != second.unit and first.meets(second):
                 raise DippError("regions", "overlap but are different units", "give them the same number")

@@ -256,14 +256,14 @@ class EncodingPurpose(Purpose):
         assert isinstance(task, EncodeTask)  # noqa: S101 - `task` made it
         return Encoder(job, task, self.codec)
 
-    def charge(self, meter: Meter, seen: SeenPicture[CodecPicture], name: str) -> Charge:
+    def charge(self, meter: Meter, surveyed: SeenPicture[CodecPicture], name: str) -> Charge:
         """Return the row of the odometer for a picture: its mark, and the price of its file."""
         from dipp.codec.charging import losses
 
-        picture = seen.picture
+        picture = surveyed.picture
         assert picture is not None  # noqa: S101 - the caller has looked
         cost = losses(self.codec.plan, Geometry.of(picture.pixels.shape))
-        return meter.item(seen.record.position, meter.mark(picture.known_by), cost, name, self.codec.plan.unit)
+        return meter.item(surveyed.record.position, meter.mark(picture.known_by), cost, name, self.codec.plan.unit)
 
     def surveyed(self) -> None:
         """Log nothing, because the odometer logs what it charged."""

@@ -93,20 +93,20 @@ class LocalEngine:
 
     def run(self, worker: Worker[Any], shards: Iterable[int], progress: Progress) -> Iterator[Contents]:
         """Run in this process, or in spawned processes that share the cores; restart a pool that lost a process."""
-        left = dict.fromkeys(shards)
-        workers = min(self.workers, len(left))
+        remaining = dict.fromkeys(shards)
+        workers = min(self.workers, len(remaining))
         if workers <= 1:
             worker.progress = progress
-            yield from map(worker.release, left)
+            yield from map(worker.release, remaining)
             return
-        while left:
-            before = len(left)
+        while remaining:
+            before = len(remaining)
             try:
-                for shard, contents in _pool(workers, worker.job, list(left), progress):
-                    del left[shard]
+                for shard, contents in _pool(workers, worker.job, list(remaining), progress):
+                    del remaining[shard]
                     yield contents
             except BrokenProcessPool:
-                if len(left) == before:
+                if len(remaining) == before:
                     raise DippError(
                         "workers",
                         "were killed before they could publish anything, perhaps for lack of memory",
@@ -191,16 +191,16 @@ class RayEngine:
         If Ray gives up a pipeline, another is started for the remaining shards, as long as each pipeline publishes
         something. Before a cluster notices that a node is gone, Ray may have used up all attempts at a shard there.
         """
-        left, ray = dict.fromkeys(shards), _ray()
+        remaining, ray = dict.fromkeys(shards), _ray()
         with self._connected(ray):
-            while left:
-                before = len(left)
+            while remaining:
+                before = len(remaining)
                 try:
-                    for shard, contents in self._pipeline(ray, worker.job, list(left), progress):
-                        del left[shard]
+                    for shard, contents in self._pipeline(ray, worker.job, list(remaining), progress):
+                        del remaining[shard]
                         yield contents
                 except ray.exceptions.RayError as error:
-                    if len(left) == before:
+                    if len(remaining) == before:
                         raise DippError(
                             "engine",
                             f"ray gave up ({type(error).__name__})",

@@ -180,15 +180,15 @@ def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> I
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
             size, state = 0, State(0, 0, 0, 0, 0)
-            known: Identity | None = None
+            identified: Identity | None = None
             try:
                 facts = os.stat(path)  # noqa: PTH116
                 size, state = facts.st_size, state_of(facts)
                 problem = LINK if _links_to_listed(path, root) else ""
-                known = None if problem else identity(facts)  # the target of a link is released, not the link
+                identified = None if problem else identity(facts)  # the target of a link is released, not the link
             except OSError as error:
                 problem = f"is not a file that can be found ({error.strerror})"
-            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, state, label, problem), known
+            yield Entry(os.fsencode(path), os.fsencode(name), 0, size, state, label, problem), identified
 
 
 def _links_to_listed(path: str, root: Path) -> bool:
@@ -263,8 +263,8 @@ def listing_of(listed: Iterable[IdentifiedEntry], scratch: Path, labels: Labels 
 
     def entries() -> Iterator[Entry]:
         nonlocal count
-        for entry, known in listed:
-            register.add(known)
+        for entry, identified in listed:
+            register.add(identified)
             digest.update(repr((entry.name, entry.offset, entry.size, entry.state[MODIFIED], entry.label)).encode())
             count += 1
             yield entry

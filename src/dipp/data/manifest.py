@@ -101,9 +101,9 @@ def verify(folder: Path, *, payloads: bool = True) -> dict[str, Any]:
         DippError: A check fails.
     """
     stated = read_manifest(folder)
-    if payloads and (left := remains(folder)):
+    if payloads and (remnants := remains(folder)):
         raise DippError(
-            str(folder), f"has {left[0]} of a killed run, with names of files", "remove it, then give DST away"
+            str(folder), f"has {remnants[0]} of a killed run, with names of files", "remove it, then give DST away"
         )
     store, position = Store(folder), 0
     try:

@@ -304,8 +304,8 @@ class _Call:
         watcher = self.conduct.watcher
         before = {shard for shard in range(job.shards) if job.store.published(shard)}
         watcher.start(len(job.source), sum(len(job.positions(shard)) for shard in before))
-        left = (shard for shard in range(job.shards) if shard not in before)
-        for contents in self.engine.run(self.purpose.worker(job), left, watcher.encoded):
+        remaining = (shard for shard in range(job.shards) if shard not in before)
+        for contents in self.engine.run(self.purpose.worker(job), remaining, watcher.encoded):
             watcher.released(contents)
             yield contents
 

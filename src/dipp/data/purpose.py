@@ -61,12 +61,12 @@ class Purpose(ABC):
         """
 
     @abstractmethod
-    def charge(self, meter: Meter, seen: SeenPicture[Any], name: str) -> Charge:
+    def charge(self, meter: Meter, surveyed: SeenPicture[Any], name: str) -> Charge:
         """Return the row of the odometer for a picture that will be released.
 
         Args:
             meter: The odometer.
-            seen: The picture, as a worker has read it.
+            surveyed: The picture, as a worker has read it.
             name: Name of the picture, which the odometer lists.
         """
 

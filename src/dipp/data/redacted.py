@@ -229,9 +229,9 @@ def verify(folder: Path, device: str = "auto") -> dict[str, Any]:
     stated = manifest_of(folder)
     if stated["format"] != REDACTED:
         raise DippError(str(folder), "has no redacted pictures", "use dipp info --verify to check it")
-    if left := remains(folder):
+    if remnants := remains(folder):
         raise DippError(
-            str(folder), f"has {left[0]} of a killed run, with names of files", "remove it, then give DST away"
+            str(folder), f"has {remnants[0]} of a killed run, with names of files", "remove it, then give DST away"
         )
     store = Store(folder, ".json")
     try:

@@ -97,16 +97,16 @@ class RedactWorker(Worker[PreparedPicture]):
     def survey(self, decode: bool) -> Iterator[SeenPicture[PreparedPicture]]:
         """Yield every picture. If several would be released under the same name, all but the first are bad."""
         names: set[bytes] = set()
-        for seen in super().survey(decode):
-            if seen.picture is not None:
+        for surveyed in super().survey(decode):
+            if surveyed.picture is not None:
                 # Some file systems treat names as equal that differ in case alone.
-                key = hashlib.blake2b(seen.picture.name.casefold().encode(), digest_size=16).digest()
+                key = hashlib.blake2b(surveyed.picture.name.casefold().encode(), digest_size=16).digest()
                 if key in names:
-                    self.require_lenient(seen.record.position, SAME_NAME)
-                    yield SeenPicture(seen.record, None, SAME_NAME, None)
+                    self.require_lenient(surveyed.record.position, SAME_NAME)
+                    yield SeenPicture(surveyed.record, None, SAME_NAME, None)
                     continue
                 names.add(key)
-            yield seen
+            yield surveyed
 
     def decoded(self, position: int, content: Content) -> tuple[PreparedPicture | None, str]:
         """Return the picture with the regions to hide and empty text; or None and the problem."""
@@ -133,13 +133,15 @@ class RedactWorker(Worker[PreparedPicture]):
         if not job.store.published(shard):
             pictures: list[ListedPicture] = []
             skipped: list[SkippedPosition] = []
-            for seen in self.pictures(shard):
-                position = seen.record.position
-                if seen.picture is None:
-                    self.require_lenient(position, seen.problem)
-                    skipped.append(SkippedPosition(position, seen.problem))
+            for picture_read in self.pictures(shard):
+                position = picture_read.record.position
+                if picture_read.picture is None:
+                    self.require_lenient(position, picture_read.problem)
+                    skipped.append(SkippedPosition(position, picture_read.problem))
                     continue
-                pictures.append(self._publish(position, seen.picture, seen.record.label if job.labelled else None))
+                pictures.append(
+                    self._publish(position, picture_read.picture, picture_read.record.label if job.labelled else None)
+                )
                 self.progress(1)
             positions = job.positions(shard)
             if len(pictures) + len(skipped) != len(positions):
@@ -267,12 +269,12 @@ class RedactionPurpose(Purpose):
         """Return a worker of this process."""
         return job.worker()
 
-    def charge(self, meter: Meter, seen: SeenPicture[PreparedPicture], name: str) -> Charge:
+    def charge(self, meter: Meter, surveyed: SeenPicture[PreparedPicture], name: str) -> Charge:
         """Return the row of the odometer for a picture, which is released unchanged except for its regions."""
-        picture = seen.picture
+        picture = surveyed.picture
         assert picture is not None  # noqa: S101 - the caller has looked
         source, hidden = picture.opened.source, picture.opened.hidden
-        row = charging.row(meter, seen.record.position, name, picture.content, source, hidden)
+        row = charging.row(meter, surveyed.record.position, name, picture.content, source, hidden)
         self.again += bool(charging.differs(meter.odometer, row.picture, hidden))
         return row
 

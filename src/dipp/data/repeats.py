@@ -38,11 +38,11 @@ def twice(paths: Iterable[Path]) -> tuple[Path, Path] | None:
     seen: dict[Identity, Path] = {}
     for path in paths:
         try:
-            known = identity(path.stat())
+            identity_of = identity(path.stat())
         except OSError:
             continue  # reading it raises later
-        if known is not None and seen.setdefault(known, path) is not path:
-            return seen[known], path
+        if identity_of is not None and seen.setdefault(identity_of, path) is not path:
+            return seen[identity_of], path
     return None
 
 
@@ -68,13 +68,13 @@ class Register:
     def __init__(self) -> None:
         self._halves = array("Q")
 
-    def add(self, known: Identity | None) -> None:
+    def add(self, identified: Identity | None) -> None:
         """Add the identity of the next picture.
 
         Args:
-            known: The identity; None for a picture that differs from all others.
+            identified: The identity; None for a picture that differs from all others.
         """
-        self._halves.extend(known or (WORD, len(self._halves) // 2))  # no device has that number
+        self._halves.extend(identified or (WORD, len(self._halves) // 2))  # no device has that number
 
     def later(self) -> list[int]:
         """Return the numbers of the pictures that repeat an earlier one, in ascending order."""

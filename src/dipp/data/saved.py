@@ -103,5 +103,5 @@ def saved_folder(path: str, columns: Columns, _: Path) -> Saved | None:
         columns: The columns and the split to use.
     """
     folder = Path(path).resolve()
-    known = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
-    return Saved.open(folder, columns) if known else None
+    is_saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+    return Saved.open(folder, columns) if is_saved else None

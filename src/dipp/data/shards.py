@@ -255,11 +255,11 @@ def _check_form(file: pq.ParquetFile, size: int) -> None:
 
 def _rows(file: pq.ParquetFile, size: int) -> pa.Table:
     """Return all rows, read a few at a time; raise once they take more memory than such a file can need."""
-    batches, left = [], 2 * size + ROW_BYTES * file.metadata.num_rows
+    batches, budget = [], 2 * size + ROW_BYTES * file.metadata.num_rows
     for batch in file.iter_batches(max(1, min(ROWS_PER_READ, BATCH_BYTES // size)), use_threads=False):
         batches.append(batch)
-        left -= batch.nbytes
-        if left < 0:
+        budget -= batch.nbytes
+        if budget < 0:
             raise damaged("its images do not fit into it")
     return pa.Table.from_batches(batches, file.schema_arrow).combine_chunks()
 

@@ -291,8 +291,8 @@ def fingerprint(paths: Iterable[Path], *more: str) -> str:
     digest = hashlib.sha256()
     for path in paths:
         state = state_at(path)
-        known = "" if state is None else f"{state.size}\0{state.modified}"
-        digest.update(f"{path.name}\0{known}\n".encode(errors="surrogateescape"))
+        stated = "" if state is None else f"{state.size}\0{state.modified}"
+        digest.update(f"{path.name}\0{stated}\n".encode(errors="surrogateescape"))
     digest.update("\0".join(more).encode())
     return digest.hexdigest()
 

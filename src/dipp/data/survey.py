@@ -77,8 +77,8 @@ class Survey:
 
     def bad(self) -> list[tuple[int, str]]:
         """Return each position whose picture cannot be used, with the problem."""
-        seen = rows.read(self.path, 0, self.positions)
-        return [(position, row["problem"]) for position, row in enumerate(seen) if row["problem"]]
+        entries = rows.read(self.path, 0, self.positions)
+        return [(position, row["problem"]) for position, row in enumerate(entries) if row["problem"]]
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Callable[[SurveyEntry], None]]:

@@ -70,7 +70,7 @@ def _tar_entries(path: Path) -> Iterator[IdentifiedEntry]:
                 stem, dot, suffix = member.name.rpartition("/")[2].partition(".")
                 key = (member.name.rpartition("/")[0], stem)
                 if key != sample:
-                    yield from ((entry._replace(label=label), known) for entry, known in waiting)
+                    yield from ((entry._replace(label=label), identified) for entry, identified in waiting)
                     sample, waiting, label = key, [], None
                 if dot + suffix == LABEL_SUFFIX and member.isreg():
                     stream = tar.extractfile(member) if member.size <= MAX_LABEL_BYTES else None
@@ -81,7 +81,7 @@ def _tar_entries(path: Path) -> Iterator[IdentifiedEntry]:
                     file = os.fsencode(path)
                     entry = Entry(file, name, member.offset_data, member.size, state, None, problem)
                     waiting.append((entry, _member(path, member.name)))
-            yield from ((entry._replace(label=label), known) for entry, known in waiting)
+            yield from ((entry._replace(label=label), identified) for entry, identified in waiting)
     except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
         raise DippError(
             "src", f"has a file {path.name} that is no whole, uncompressed tar ({error})", "unpack it, or fetch again"

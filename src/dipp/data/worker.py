@@ -189,10 +189,10 @@ class Worker(ABC, Generic[Decoded]):
             DippError: A picture is bad and the job is strict, or a picture has changed.
         """
         for shard in range(self.job.shards):
-            for seen in self.pictures(shard, decode=decode):
-                if seen.problem:
-                    self.require_lenient(seen.record.position, seen.problem)
-                yield seen
+            for surveyed in self.pictures(shard, decode=decode):
+                if surveyed.problem:
+                    self.require_lenient(surveyed.record.position, surveyed.problem)
+                yield surveyed
 
     def require_lenient(self, position: int, problem: str) -> None:
         """Raise an error about a bad picture if the job is strict.

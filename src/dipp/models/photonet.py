@@ -248,10 +248,12 @@ def _config(name: str, content: Mapping[str, Any], stored: Mapping[str, NDArray[
         raise DippError("model", f"{name} has a config without {', '.join(sorted(missing))}", "fetch the model again")
     try:
         config = Config.from_dict(content)
-        needed, given = config.shapes(), {key: values.shape for key, values in stored.items()}
-        if wrong := sorted(key for key in needed.keys() | given.keys() if needed.get(key) != given.get(key)):
+        needed, stored_shapes = config.shapes(), {key: values.shape for key, values in stored.items()}
+        if wrong := sorted(
+            key for key in needed.keys() | stored_shapes.keys() if needed.get(key) != stored_shapes.get(key)
+        ):
             key = wrong[0]
-            raise ValueError(f"{key} has the shape {given.get(key)} in place of {needed.get(key)}")
+            raise ValueError(f"{key} has the shape {stored_shapes.get(key)} in place of {needed.get(key)}")
     except (ValueError, TypeError, KeyError) as error:
         raise DippError("model", f"{name} has weights and a config that do not make a network: {error}") from None
     return config

@@ -85,11 +85,11 @@ def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) ->
         j = path[-1]
         for edge in range(bits.shape[0] * j):
             option, i = edge // j, edge % j
-            left = units - charges[option, i, j]
-            if left >= 0 and best[i, left] + bits[option, i, j] == best[j, units]:
+            remaining = units - charges[option, i, j]
+            if remaining >= 0 and best[i, remaining] + bits[option, i, j] == best[j, units]:
                 path.append(i)
                 taken.append(option)
-                units = left
+                units = remaining
                 break
     return np.array(path[::-1], np.int32), np.array(taken[:0:-1], np.int32)
 

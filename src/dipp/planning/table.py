@@ -93,8 +93,8 @@ class ErrorTable:
 
     def require(self, schedule: NoiseSchedule) -> None:
         """Raise if the table was measured with another schedule."""
-        known = [t < len(schedule) and math.isclose(schedule.snr(t), snr, rel_tol=1e-6) for t, snr in self._grid()]
-        if not all(known):
+        agree = [t < len(schedule) and math.isclose(schedule.snr(t), snr, rel_tol=1e-6) for t, snr in self._grid()]
+        if not all(agree):
             raise DippError("calibration", "was made with another noise schedule", "calibrate this model again")
 
     def mse(self, snr: Floats | float, chains: str | None = None) -> Floats:

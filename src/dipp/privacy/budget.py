@@ -136,8 +136,8 @@ class Budget:
 
     def __str__(self) -> str:
         stated = {"ε": self.epsilon, "δ": self.delta, "ρ": self.rho}
-        known = [f"{name} = {upper(value)}" for name, value in stated.items() if value is not None]
-        return f"{', '.join(known)} {self.whose}"
+        parts = [f"{name} = {upper(value)}" for name, value in stated.items() if value is not None]
+        return f"{', '.join(parts)} {self.whose}"
 
     @property
     def whose(self) -> str:

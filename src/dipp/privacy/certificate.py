@@ -269,9 +269,9 @@ class Certificate:
         Raises:
             DippError: The images are not uint8 arrays of one shape, with the channels of the certificate.
         """
-        for given in (first, second):
-            if not isinstance(given, np.ndarray):
-                kind = type(given).__name__
+        for image in (first, second):
+            if not isinstance(image, np.ndarray):
+                kind = type(image).__name__
                 raise DippError(
                     "first and second", f"must be uint8 arrays (H, W, C), got {kind}", "pass np.asarray of a picture"
                 )

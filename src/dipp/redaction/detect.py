@@ -163,8 +163,8 @@ def text(pixels: Pixels) -> list[DetectedBox]:
     command = [program, "stdin", "stdout", "--psm", "11", "tsv"]
     done = subprocess.run(command, input=picture.getvalue(), capture_output=True, check=False)  # noqa: S603
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise DippError("detector", f"text failed: tesseract said {said[-1] if said else 'nothing'}")
+        messages = done.stderr.decode(errors="replace").strip().splitlines()
+        raise DippError("detector", f"text failed: tesseract said {messages[-1] if messages else 'nothing'}")
     rows = csv.DictReader(io.StringIO(done.stdout.decode()), delimiter="\t", quoting=csv.QUOTE_NONE)
     return [
         ("text", *(float(row[name]) for name in ("left", "top", "width", "height")))  # type: ignore[misc]

@@ -246,8 +246,8 @@ def _check(path: Path, facts: dict[str, Any], device: str) -> RecordCheck:
     if hashlib.sha256(content).hexdigest() != stated["sha256"]:
         raise DippError(path.name, "is not the file of its record: it was changed, or belongs to another")
     source = open_source(content, accept_lossy=False)
-    said = stated["kind"], tuple(stated["size"]), stated["orientation"], tuple(facts["hidden"]["cell"])
-    if said != (source.kind, source.size, source.orientation, source.cell):
+    claimed = stated["kind"], tuple(stated["size"]), stated["orientation"], tuple(facts["hidden"]["cell"])
+    if claimed != (source.kind, source.size, source.orientation, source.cell):
         raise DippError(path.name, "has another kind, size or orientation than its record", "do not trust it")
     about = File(Path(path.name), b"")
     regions = tuple(own.region(about, entry) for entry in facts["regions"])

@@ -246,11 +246,17 @@ def left_visible(kinds: Mapping[str, int]) -> str:
     return f"not hidden, by --kinds: {counts}" if counts else ""
 
 
-def _epsilon(given: float) -> float:
+def _epsilon(epsilon: float) -> float:
     """Return ε of regions as a float; raise if it is not a finite number from 0 on."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
-        raise DippError("epsilon", f"must be 0, which never reads a region, or a finite number above 0, got {given!r}")
-    return float(given)
+    if (
+        isinstance(epsilon, bool)
+        or not isinstance(epsilon, int | float)
+        or not (math.isfinite(epsilon) and epsilon >= 0)
+    ):
+        raise DippError(
+            "epsilon", f"must be 0, which never reads a region, or a finite number above 0, got {epsilon!r}"
+        )
+    return float(epsilon)
 
 
 @takes(AskOptions)

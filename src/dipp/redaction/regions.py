@@ -68,26 +68,26 @@ class DeclaredRegions:
             DippError: The regions are for a picture of another size, lie outside the picture, or are ambiguous.
         """
         turned = self._turned(size, orientation, oriented)
-        seen = size[::-1] if turned and orientation in SWAPPED else size
-        if self.size is not None and self.size != seen:
+        shown = size[::-1] if turned and orientation in SWAPPED else size
+        if self.size is not None and self.size != shown:
             raise DippError(
-                self.source, f"must be for a picture of {_by(seen)} pixels, got regions for {_by(self.size)}"
+                self.source, f"must be for a picture of {_by(shown)} pixels, got regions for {_by(self.size)}"
             )
         regions = []
         for number, region in enumerate(self.regions, 1):
             try:
-                outline = region.outline.scaled(*seen) if self.relative else region.outline
+                outline = region.outline.scaled(*shown) if self.relative else region.outline
                 left, top, right, bottom = outline.bounds()
             except DippError as error:
                 raise error.about(f"{self.source}: region {number}") from None
-            if left >= seen[0] or top >= seen[1] or right <= 0 or bottom <= 0:
+            if left >= shown[0] or top >= shown[1] or right <= 0 or bottom <= 0:
                 raise DippError(
                     self.source,
-                    f"must not have region {number} outside the picture of {_by(seen)} pixels, got {left:g},{top:g} to "
-                    f"{right:g},{bottom:g}",
+                    f"must not have region {number} outside the picture of {_by(shown)} pixels, got {left:g},{top:g} "
+                    f"to {right:g},{bottom:g}",
                     "is it for another picture?",
                 )
-            if not self.relative and _looks_relative(outline) and max(seen) > 1:
+            if not self.relative and _looks_relative(outline) and max(shown) > 1:
                 raise DippError(
                     self.source,
                     f"must have a number above 1 in region {number}, which may be given in shares of width and height",

@@ -319,7 +319,7 @@ def _raster(
     return RasterOriginal(kind, (about, *notes), picture.orientation, replace(picture, profile=profile), write)
 
 
-def _profile(given: bytes) -> tuple[bytes, tuple[str, ...]]:
+def _profile(profile: bytes) -> tuple[bytes, tuple[str, ...]]:
     """Return our own profile in place of a file's profile, and notes about that for the record."""
-    space = colour.standard(given) if given else colour.SRGB
+    space = colour.standard(profile) if profile else colour.SRGB
     return (b"", (NO_PROFILE,)) if space is None else (colour.profile(space), ())

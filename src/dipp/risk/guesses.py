@@ -30,11 +30,11 @@ def about_cells(original: Pixels, released: Pixels, side: int, rng: np.random.Ge
     Returns:
         A number from 0 to 1; None if no two drawn cells differ.
     """
-    true, seen = (_cells(picture, side) for picture in (original, released))
+    true, shown = (_cells(picture, side) for picture in (original, released))
     if len(true) < 2:
         return None
     asked, other = rng.integers(len(true), size=(2, QUESTIONS if side == 1 else QUESTIONS // 10))
-    return _right(true[asked], true[other], seen[asked])
+    return _right(true[asked], true[other], shown[asked])
 
 
 def about_pictures(originals: Pixels, released: Pixels) -> float | None:
@@ -47,9 +47,11 @@ def about_pictures(originals: Pixels, released: Pixels) -> float | None:
     Returns:
         A number from 0 to 1; a tie counts half. None if all originals are equal.
     """
-    true, seen = (pictures.reshape(len(pictures), -1).astype(np.int32) for pictures in (originals, released))
+    true, released_values = (pictures.reshape(len(pictures), -1).astype(np.int32) for pictures in (originals, released))
     right: list[float] = []
-    for original, shown in zip(true, seen, strict=True):  # in turn: all pairs at once would take N² pictures of memory
+    for original, shown in zip(
+        true, released_values, strict=True
+    ):  # in turn: all pairs at once would take N² pictures of memory
         others = [other for other in true if (other != original).any()]
         to_own, *to_others = (int(np.square(shown - row).sum(dtype=np.int64)) for row in (original, *others))
         right += [(to_own < to_other) + 0.5 * (to_own == to_other) for to_other in to_others]

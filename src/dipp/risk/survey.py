@@ -204,8 +204,8 @@ def _guesses(shown: Sequence[ComparedPicture], unit: Unit) -> dict[str, float]:
     sides = {subject.short: subject.square for subject in (Pixel(), unit) if subject.square is not None}
     for name, side in sides.items():
         rights = [guesses.about_cells(picture.original, picture.released, side, rng) for picture in shown]
-        if known := [right for right in rights if right is not None]:
-            shares[name] = float(np.mean(known))
+        if measured := [right for right in rights if right is not None]:
+            shares[name] = float(np.mean(measured))
     sizes: dict[tuple[int, ...], list[ComparedPicture]] = {}
     for picture in shown:
         sizes.setdefault(picture.original.shape, []).append(picture)
@@ -264,9 +264,9 @@ def _recognised(people: list[list[ComparedPicture]]) -> dict[str, float] | str:
     return shares
 
 
-def _squares(given: Sequence[Pixels]) -> Pixels:
+def _squares(pictures: Sequence[Pixels]) -> Pixels:
     """Return pictures resized to squares of `SIDE` pixels, stacked."""
-    resized = (Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BOX) for picture in given)
+    resized = (Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BOX) for picture in pictures)
     return np.stack([np.asarray(image) for image in resized])
 
 

@@ -96,9 +96,9 @@ class AskedPictures:
         deal = CODING.code.deal
         chunks = deal.chunks(SEED, StepCoordinates(0, step, np.arange(grid.coordinates), unit, grid), apart=True)
         chunks = chunks.in_round(turn) if step.turns > 1 else chunks
-        known = colours_last(x_hat).reshape(len(x_hat), -1)[:, chunks.order]
-        residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - known
-        return questions.content(residuals, chunks, grid)[0], known
+        predicted = colours_last(x_hat).reshape(len(x_hat), -1)[:, chunks.order]
+        residuals = questions.coarse(self.flat, self.geometry, self.unit, step)[:, chunks.order] - predicted
+        return questions.content(residuals, chunks, grid)[0], predicted
 
     def copy(self) -> AskedPictures:
         """Return a copy that can be asked other questions."""
@@ -113,8 +113,8 @@ class AskedPictures:
     def label(self) -> None:
         """Give the last question the SNR with which the network makes the best picture of the answers."""
         truth = questions.coarse(self.flat, self.geometry, self.unit, self.steps[-1])
-        known = colours_last(self.state).reshape(len(self.pixels), -1)
-        error = max(float(np.square(known - truth).mean()), 1e-6)
+        answered = colours_last(self.state).reshape(len(self.pixels), -1)
+        error = max(float(np.square(answered - truth).mean()), 1e-6)
         tried = [self._labelled(factor / error) for factor in LABELS]
         self.steps[-1] = min(tried, key=self.error)
 

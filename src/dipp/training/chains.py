@@ -119,7 +119,7 @@ class Chains:
         )
         steps = (groups * passes).round().clamp(min=1)
         fresh = torch.stack([groups, steps, epsilon / tilts, clip, torch.zeros_like(groups)])
-        place = (torch.rand(self.group.shape, device=low.device) * self._wide(groups)).to(torch.uint8)
+        starts = (torch.rand(self.group.shape, device=low.device) * self._wide(groups)).to(torch.uint8)
         wide = self._wide(ended)
         self.settings.copy_(torch.where(ended, fresh, self.settings))
         self.snr.masked_fill_(ended, 0)
@@ -127,7 +127,7 @@ class Chains:
         for values in (self.total, self.compared, self.answers):
             values.masked_fill_(wide, 0)
         self.silent.copy_(torch.where(ended, torch.rand_like(self.snr) < SILENT, self.silent))
-        self.group.copy_(torch.where(wide, place, self.group))
+        self.group.copy_(torch.where(wide, starts, self.group))
         self.colour.copy_(torch.where(wide, torch.randint_like(self.colour, COLOURS), self.colour))
 
     def _each(self, values: Tensor) -> Tensor:

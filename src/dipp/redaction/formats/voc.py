@@ -21,9 +21,9 @@ def read(file: File) -> Declarations:
     root = file.xml
     assert root is not None  # noqa: S101 - `recognises` was asked
     size = root.findtext("size/width"), root.findtext("size/height")
-    known = None if size in ((None, None), ("0", "0")) else size
+    stated = None if size in ((None, None), ("0", "0")) else size
     regions = [_region(file, entry) for entry in root.iter("object")]
-    return named(file, [((root.findtext("filename") or "").strip(), declared(file, regions, known))])
+    return named(file, [((root.findtext("filename") or "").strip(), declared(file, regions, stated))])
 
 
 def _region(file: File, entry: Element) -> Region:
