@@ -32,7 +32,7 @@ Sources = Archive | str | Path | Iterable[Archive | str | Path]
 
 @dataclass(frozen=True, eq=False)
 class IndexReader:
-    """The decoder's source of indices (`chain.Choose`), which returns those of a file step by step."""
+    """The decoder's source of indices (`chain.Choose`), which returns the indices of a file step by step."""
 
     indices: Indices
     """Indices of the file, images × chunks of all steps in order."""

@@ -100,7 +100,7 @@ class Dicom:
 
     @property
     def wide(self) -> bool:
-        """Whether its values are not stored as numbers from 0 to 255."""
+        """Whether the picture's values are not stored as numbers from 0 to 255."""
         return bool(self._dataset.BitsAllocated != 8 or self._dataset.get("PixelRepresentation", 0))
 
     def values(self) -> NDArray[Any]:

@@ -123,7 +123,7 @@ def steadied(answers: Array, odds: float) -> Array:
 
 
 def _spread(values: Array) -> Array:
-    """Return the sums (N, C, H, W) of values within `REACH` of each coarse pixel, weighted by exp(−d²/16)."""
+    """Return the sums (N, C, H, W) of values at distances d ≤ `REACH` of each coarse pixel, weighted by exp(−d²/16)."""
     for axis in (2, 3):
         length, sums = values.shape[axis], values * 0
         for distance in range(1 - min(REACH + 1, length), min(REACH + 1, length)):
@@ -135,7 +135,7 @@ def _spread(values: Array) -> Array:
 
 
 def _within(values: Array) -> Array:
-    """Return the part of `_spread` that comes from the block of each coarse pixel itself."""
+    """Return the sums (N, C, H, W) of values in the block of each coarse pixel, weighted by exp(−d²/16)."""
     position = np.arange(BLOCK)
     weights = alike(np.exp(-(((position[:, None] - position) / BLOCK) ** 2)).astype(np.float32), values)
     sums = library(values).einsum("nchiwj,ki,lj->nchkwl", _blocks(values), weights, weights)
@@ -181,7 +181,7 @@ Taps = Sequence[tuple[Integers, NDArray[np.float32]]] | None
 
 
 def _taps(cuts: Integers, target_cuts: Integers) -> Taps:
-    """Return the neighbours and weights that interpolate from centres between cuts to those between target cuts."""
+    """Return the neighbours and weights that interpolate from the centres of intervals to those of target intervals."""
     if np.array_equal(cuts, target_cuts):
         return None
     centres, targets = ((edges[:-1] + edges[1:]) / 2 for edges in (cuts, target_cuts))

@@ -74,7 +74,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class EncodeOptions(PlanOptions, RunOptions, total=False):
-    """Options of encoding, beside those of the plan and of the run."""
+    """All options of encoding: those of the plan, those of the run, and the following."""
 
     seed: bytes | None
     """Public seed of 16 bytes, for tests. By default it is drawn. With a beacon, your part of the seed."""

@@ -126,7 +126,7 @@ class Trajectory(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Diffusion(Trajectory):
-    """The trajectory along timesteps, whose states are x_t of the denoiser's noise schedule."""
+    """The trajectory along timesteps, whose states x_t are those of the denoiser's noise schedule."""
 
     steps: Sequence[Step]
     """The steps of the plan."""
@@ -138,16 +138,16 @@ class Diffusion(Trajectory):
             self.denoiser.schedule.require_gain(step.start, step.end, step.snr_gain)
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:
-        """Return x_T, which is common randomness alone."""
+        """Return the noise x_T with which the reverse process starts; it is common randomness alone."""
         shape = geometry.channels, geometry.height, geometry.width
         return self.denoiser.placed(np.float32(self.denoiser.schedule.first) * diffusion.start(seed, shape)[None])
 
     def predict(self, number: int, state: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Return x̂0 at the timestep where the step starts."""
+        """Return the pictures x̂0 predicted from the state, at the timestep where the step starts."""
         return self.denoiser.x0(state, self.steps[number].start)
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Return x_s = μ_p + σ(s, t)·z (`models.diffusion`)."""
+        """Return the next state x_s of the reverse process, with the noise z (`Transition.next_state`)."""
         step = self.steps[number]
         return self.denoiser.schedule.step(step.start, step.end).next_state(state, x_hat, noise)
 
@@ -160,13 +160,13 @@ class Diffusion(Trajectory):
         return state, self.timestep(steps)
 
     def expected(self, steps: int, state: Array) -> Array:
-        """Return x̂0 at the timestep after `steps` steps."""
+        """Return the pictures x̂0 predicted from the state, at the timestep after `steps` steps."""
         return self.denoiser.x0(*self.noisy(steps, state), fast=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Sensing(Trajectory):
-    """The trajectory of sensing, whose states are y at continuous SNRs."""
+    """The trajectory of sensing, whose states y are estimates of the picture, each at an SNR of its own."""
 
     steps: Sequence[SensingStep]
     """The steps of the plan."""
@@ -192,7 +192,7 @@ class Sensing(Trajectory):
         return interpolated(coarse, *(Cuts(*(squares(length, s) for length in y.shape[2:])) for s in (side, 1)))
 
     def advance(self, number: int, state: Array, x_hat: Array, noise: Array, turn: int = 0) -> Array:  # noqa: ARG002
-        """Return the precision-weighted mean of state and observation, as this module defines it.
+        """Return the next state: the mean of state and new observation, weighted by their SNRs.
 
         The given state is overwritten, in bands of rows that take little further memory, unless it has fewer images
         than the noise.
@@ -223,12 +223,12 @@ class Sensing(Trajectory):
         return schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Return γ_t·y, and the timestep t whose SNR is nearest."""
+        """Return γ_t·y for the state y, as a state at the timestep t whose SNR is nearest, and t."""
         t = self.timestep(steps)
         return self.denoiser.schedule.gamma(t) * self._parts(state)[0], t
 
     def expected(self, steps: int, state: Array) -> Array:
-        """Return x̂0 at the SNR after `steps` steps."""
+        """Return the pictures x̂0 predicted from the state, at the SNR after `steps` steps."""
         return self.fully(steps, state, Numbers.FAST)
 
     def fully(self, steps: int, state: Array, numbers: Numbers = Numbers.SENSING) -> Array:
@@ -261,10 +261,11 @@ class Sensing(Trajectory):
 class Answers(Trajectory):
     """The trajectory of questions, whose states are estimates of the coarse pixels of the last question's grid.
 
-    Before the first question nothing is known. In its later rounds, a block is predicted from the neighbours that have
-    answered: by their mean, weighted by a Gaussian of the block's size. Before every later question the network
-    predicts the coarse picture from all answers so far, and the prediction is interpolated to the finer grid. Words
-    that are unlikely beside their neighbours are first moved towards these (`grids.steadied`).
+    Before the first question nothing is known. In later rounds of that question, a block is predicted from the
+    neighbours that have answered: by their mean, weighted by a Gaussian of the block's size. Before every later
+    question the network predicts the coarse picture from all answers so far, and the prediction is interpolated to
+    the finer grid. Words that are unlikely beside their neighbours are first moved towards these
+    (`grids.steadied`).
 
     A network that was trained on pictures of any size predicts at the resolution of the answers. For any other network
     they are first interpolated to the picture's own size. The network takes `Question.snr_gain` as their SNR.

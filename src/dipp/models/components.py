@@ -137,7 +137,7 @@ class Pipeline:
         return [listed, *(self.folder / part / file for file in sorted(set(self._weight_files(listed).values())))]
 
     def _weights(self, part: str) -> tuple[Path, Path]:
-        """Return the path of a component's weights as one file, and of the index that lists them as several files."""
+        """Return the paths of a component's weights in one file, and of the index of weights in several files."""
         stem = TRANSFORMERS if part.startswith("text") else DIFFUSERS
         return self.folder / part / f"{stem}.safetensors", self.folder / part / f"{stem}.safetensors.index.json"
 
@@ -183,5 +183,5 @@ ZEROS = "force_zeros_for_empty_prompt"
 
 
 def _is_weight_file(stem: str, file: Any) -> bool:
-    """Return whether `file`, which an index lists, is the name of a file of weights beside it: `stem`….safetensors."""
+    """Return whether `file`, which an index lists, is a name of weights: it begins with `stem` and has no folder."""
     return isinstance(file, str) and file.startswith(stem) and file.endswith(".safetensors") and "/" not in file

@@ -29,7 +29,7 @@ FLOW_TIMES = 1000.0
 
 
 class Conditioning(ABC):
-    """The conditions that one kind of latent networks takes, and how to call such a network."""
+    """The conditions that networks of one class take beside noisy latents, and the way to call them."""
 
     parts: ClassVar[tuple[str, ...]] = ()
     """Components of the pipeline that make the conditions."""

@@ -107,7 +107,7 @@ class Denoiser(ABC):
         """
 
     def x0(self, x_t: Array, t: int, *, fast: bool = False) -> Array:
-        """Return the predicted pictures x̂0 of states of the noise schedule.
+        """Return the pictures x̂0 predicted from states of the noise schedule.
 
         Args:
             x_t: States (N, C, H, W).
@@ -190,10 +190,10 @@ class TimestepDenoiser(Denoiser):
 
     @abstractmethod
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """Return x̂0 of states x_t (N, C, H, W) of any size at one timestep; see `Denoiser.x0`."""
+        """Return the pictures x̂0 predicted from states x_t (N, C, H, W) of any size at one timestep (`Denoiser.x0`)."""
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
-        """Return x̂0 at the timestep whose SNR is nearest to the evidence's level."""
+        """Return the pictures x̂0 predicted from the merged state, at the timestep nearest in SNR to its level."""
         t = self.schedule.nearest(evidence.level)
         x_hat = self.x0(self.schedule.gamma(t) * evidence.merged.state, t, fast=numbers is Numbers.FAST)
         restored: torch.Tensor = evidence.restored(x_hat)

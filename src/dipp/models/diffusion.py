@@ -71,11 +71,11 @@ class Transition:
     """SNR(s) − SNR(t)."""
 
     def mean(self, x_t: State, x: State) -> State:
-        """Return the mean of x_s: μ_q for x = x0, and μ_p for x = x̂0."""
+        """Return the mean of the next state x_s, given the state x_t and the picture x or its prediction."""
         return self.data_weight * x + self.state_weight * x_t
 
     def next_state(self, x_t: State, x_hat: State, z: State) -> State:
-        """Return x_s = μ_p + σ(s, t)·z, for the prediction x̂0 and noise z of unit variance."""
+        """Return the next state x_s: the mean for the prediction x̂0, plus noise z of unit variance times σ(s, t)."""
         return self.mean(x_t, x_hat) + self.sigma * z
 
 
@@ -179,11 +179,11 @@ class NoiseSchedule:
             )
 
     def noised(self, x0: State, eta: State, t: int) -> State:
-        """Return the state x_t = γ_t·x0 + σ_t·η, for noise η of unit variance.
+        """Return the noisy state x_t = γ_t·x0 + σ_t·η of pictures x0 at a timestep t.
 
         Args:
             x0: Pictures in [−1, 1].
-            eta: Noise η of the same shape.
+            eta: Noise η of unit variance, of the same shape.
             t: Timestep of the state.
         """
         return self.gamma(t) * x0 + self.sigma(t) * eta
@@ -243,7 +243,7 @@ class NoiseSchedule:
 
 
 def normals(source: randomness.Stream, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return public standard normals of a stream of common randomness.
+    """Return public random numbers with a standard normal distribution, from a stream of common randomness.
 
     Args:
         source: The stream.

@@ -53,8 +53,8 @@ def ready(network: torch.nn.Module, device: torch.device, *, split: bool = True)
     Args:
         network: The network, which is changed in place.
         device: Where it shall run.
-        split: Whether to replace convolutions by split ones on tensor cores (`tf32`). Their weights take four times
-            the memory.
+        split: Whether to compute convolutions by split numbers on tensor cores (`tf32`). Their weights then take four
+            times the memory.
     """
     moved: Any = network.eval().requires_grad_(False)
     moved = moved.to(device, memory_format=torch.channels_last)

@@ -88,11 +88,11 @@ class Ladder:
         return NoiseSchedule(alphas, "sample", 1 / self.scale(len(self.times) - 1))
 
     def scale(self, t: int) -> float:
-        """Return c_t, the factor from states x_t of the coded signal to states z_t of the network."""
+        """Return the factor c_t that turns a state x_t of the coded signal into a state z_t of the network."""
         return float(np.sqrt(np.square(REACH * self.gammas[t]) + np.square(self.sigmas[t])))
 
     def x0(self, output: torch.Tensor, state: torch.Tensor, t: int) -> torch.Tensor:
-        """Return the predicted signal û, which is the predicted latents ẑ divided by their range R, clamped to [−1, 1].
+        """Return the predicted signal û: predicted latents ẑ, divided by their range R and clamped to [−1, 1].
 
         Args:
             output: Output of the network for `state`.

@@ -164,11 +164,11 @@ class LatentDenoiser(Denoiser):
             )
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """Return signals û predicted from states (N, C, h, w) of any size at one timestep: fp32 in [−1, 1]."""
+        """Return the latents û, fp32 in [−1, 1], predicted from states (N, C, h, w) of any size at a timestep."""
         return self._x0(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
-        """Return signals û (N, c, h, w), predicted from the merged state at the timestep nearest to its SNR."""
+        """Return the latents û (N, c, h, w) predicted from the merged state, at the timestep nearest to its SNR."""
         t = self.schedule.nearest(evidence.level)
         x_t = self.schedule.gamma(t) * evidence.merged.state
         x_hat: torch.Tensor = evidence.restored(self._x0(x_t, t, numbers))
@@ -235,7 +235,7 @@ class LatentDenoiser(Denoiser):
         return coded
 
     def picture(self, x: torch.Tensor, geometry: Geometry) -> torch.Tensor:
-        """Return the pictures (N, 3, H, W) of signals û (N, c, h, w): values around [−1, 1], without the padding."""
+        """Return the pictures (N, 3, H, W) of predicted latents (N, c, h, w), with values around [−1, 1]."""
         import torch
 
         from dipp.models.engine import computed

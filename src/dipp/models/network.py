@@ -81,7 +81,7 @@ class Stage(nn.ModuleList):
 
 
 class Network(nn.Module):
-    """The network for photographs, which computes the correction F and the estimate x̂0.
+    """The network for photographs, which estimates pictures x̂0 from planes of evidence.
 
     Args:
         config: Sizes and planes of the network.
@@ -113,7 +113,7 @@ class Network(nn.Module):
         return Stage(channels, blocks, self.config.embedding)
 
     def forward(self, told: Tensor, snr: Tensor, inside: Tensor | None = None) -> Tensor:
-        """Return x̂0 (N, 3, H, W), not clamped.
+        """Return the estimated pictures x̂0 (N, 3, H, W), not clamped.
 
         Args:
             told: Stacked planes (N, K, H, W).
@@ -130,7 +130,7 @@ class Network(nn.Module):
         return x_hat
 
     def correction(self, planes: Tensor, snr: Tensor) -> Tensor:
-        """Return the correction F (N, 3, H, W).
+        """Return the correction F (N, 3, H, W) of the best linear estimate (`network`).
 
         Args:
             planes: Input planes (N, inputs, H, W). The stride divides H and W.

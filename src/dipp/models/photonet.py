@@ -154,7 +154,7 @@ class PhotoDenoiser(NetworkDenoiser):
         return values if self.device.type == "cpu" else super().placed(values)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> Array:
-        """Return x̂0, given evidence (`Denoiser.predict`); at SNR 0, a mean picture that the network has learnt."""
+        """Return the pictures x̂0 predicted from evidence. At SNR 0 that is a mean picture, which the network has learnt."""
         level, shape = evidence.level, tuple(evidence.state.shape)
         if not level < math.inf:
             raise DippError("snr", f"must be finite, got {level}")
@@ -170,7 +170,7 @@ class PhotoDenoiser(NetworkDenoiser):
         return evidence.restored(parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts))
 
     def _in_bands(self, evidence: Evidence, number: float, numbers: Numbers) -> Array:
-        """Return x̂0 of one picture, computed in bands if the engine does that."""
+        """Return the predicted picture x̂0 for evidence of one picture, computed in bands if the engine does that."""
         from dipp.models.winograd_network import Winograd
 
         engine = self._large
@@ -184,7 +184,7 @@ class PhotoDenoiser(NetworkDenoiser):
         return alike(engine.predict(told, (height, width), number, watch.predicted), evidence.state)
 
     def _in_tiles(self, evidence: Evidence, number: float, numbers: Numbers) -> Array:
-        """Return x̂0 of one batch, computed in tiles if the pictures are large."""
+        """Return the predicted pictures x̂0 for evidence of a batch, computed in tiles if the pictures are large."""
 
         def predict(rows: slice, columns: slice) -> Array:
             told = evidence.part(ALL, rows, columns).stacked(self.planes, LARGEST_SNR)
@@ -194,7 +194,7 @@ class PhotoDenoiser(NetworkDenoiser):
         return tiled(predict, (height, width), self.config.stride, self.config.margin, TILE)
 
     def _predicted(self, told: Array, number: float, numbers: Numbers) -> Array:
-        """Return x̂0 of one batch of stacked planes: on the CPU by ONNX Runtime or Winograd's convolutions."""
+        """Return the predicted pictures x̂0 for a batch of stacked planes. On the CPU, PyTorch is not used."""
         if self.device.type == "cpu":
             engine = self._large if math.prod(told.shape[2:]) >= LARGE_PIXELS else self._runtime
             return alike(engine(host(told).astype(np.float32, copy=False), number), told)

@@ -39,7 +39,7 @@ class Runtime:
         _runtimes.add(self)
 
     def __call__(self, told: Floats, snr: float) -> Floats:
-        """Return x̂0 (N, 3, H, W), clamped to [−1, 1], of stacked planes (N, K, H, W) at one SNR."""
+        """Return estimated pictures x̂0 (N, 3, H, W), clamped to [−1, 1], for stacked planes (N, K, H, W) at one SNR."""
         count = threads()
         session = self.sessions.get(count)
         if session is None:

@@ -78,7 +78,7 @@ def split(x: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def _split(x: tl.tensor, out: tl.tensor, count: tl.tensor, channels: tl.tensor, TILE: tl.constexpr) -> None:  # noqa: N803
-    """Write h, l and h of each element pixel·C + channel of x to its three channels in out (`split`)."""
+    """Write the parts h, l and h (`split`) of each element pixel·C + channel of x to its three channels in out."""
     i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = i < count
     value = tl.load(x + i, mask=inside)

@@ -102,7 +102,7 @@ class UNetDenoiser(NetworkDenoiser):
             )
 
     def x0(self, x_t: torch.Tensor, t: int, *, fast: bool = False) -> torch.Tensor:
-        """Return x̂0 of states x_t (N, C, H, W) of any size at one timestep, clamped to [−1, 1], in fp32.
+        """Return the pictures x̂0 predicted from states x_t (N, C, H, W) of any size at a timestep: fp32 in [−1, 1].
 
         `fast` runs the network in bf16 on CUDA. It is for the final denoising only, which no other machine has to
         reproduce.
@@ -110,7 +110,7 @@ class UNetDenoiser(NetworkDenoiser):
         return self._any_size(x_t, t, Numbers.FAST if fast else Numbers.EXACT)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> torch.Tensor:
-        """Return x̂0 of the merged state, at the timestep whose SNR is nearest to the evidence's level.
+        """Return the pictures x̂0 predicted from the merged state, at the timestep nearest in SNR to its level.
 
         The network takes one SNR for all pixels, so differences of precision between pixels are ignored.
         """
@@ -144,7 +144,7 @@ class UNetDenoiser(NetworkDenoiser):
             )
 
     def _x0(self, x_t: torch.Tensor, t: int, numbers: Numbers) -> torch.Tensor:
-        """Return x̂0 of states whose size the network can take."""
+        """Return the pictures x̂0 predicted from states whose size the network can take."""
         output = self._in_calls(lambda part: self._predict(part, t, numbers), x_t)
         # Outside inference mode, so that the caller gets a tensor without the restrictions of that mode.
         return self.schedule.x0(output, x_t, t).contiguous()

@@ -68,7 +68,7 @@ def panels(matrix: Floats) -> Floats:
 def convolve(
     x: Floats, weights: Floats, scale: Floats, shift: Floats, out: Floats, *, above: int = 0, activate: bool
 ) -> None:
-    """Compute a 3×3 convolution z = scale·(W∗x) + shift, and then out = silu(z) or out += z.
+    """Compute z = scale·(W∗x) + shift, where W∗x is a 3×3 convolution, and write silu(z) to `out` or add z to it.
 
     All arrays are in C order.
 
@@ -79,7 +79,7 @@ def convolve(
         shift: Summands (O,).
         out: Where the result goes (H, W, O).
         above: Number of rows of x above the first row of the result.
-        activate: Whether to compute out = silu(z), and not out += z.
+        activate: Whether to write silu(z) to `out`, and not to add z.
     """
     count = -(-out.shape[0] // OUT) * -(-out.shape[1] // OUT)
     shared(lambda *part: convolve_tiles(x, weights, scale, shift, out, above, activate, *part), count)

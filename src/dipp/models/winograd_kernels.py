@@ -103,7 +103,7 @@ def _sum(b: Any, weights: Matrix, vectors: tuple[Any, ...]) -> Any:
 
 
 def _silu(b: Any, x: Any) -> Any:
-    """Return x/(1 + e^−x), with e^t = 2ⁿ·eʳ, |r| ≤ ln 2/2, and Cephes' polynomial for eʳ."""
+    """Return silu(x) = x/(1 + e^−x). For whole n and |r| ≤ ln 2/2, e^−x is 2ⁿ·eʳ; eʳ is a polynomial of Cephes."""
     t = _call(b, "minnum", _call(b, "maxnum", b.fneg(x), _all(-87)), _all(87))
     n = _call(b, "rint", b.fmul(t, _all(1 / np.log(2))))
     # ln 2 in two parts. The first has few digits, so that n times it is exact.

@@ -46,7 +46,7 @@ class Winograd:
         self.grow = [panels(weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)) for weight in up]
 
     def __call__(self, told: Floats, snr: float) -> Floats:
-        """Return x̂0 (N, 3, H, W), clamped to [−1, 1], of stacked planes (N, K, H, W) at one SNR."""
+        """Return estimated pictures x̂0 (N, 3, H, W), clamped to [−1, 1], for stacked planes (N, K, H, W) at one SNR."""
         size = told.shape[2], told.shape[3]
         return np.concatenate([self.predict(functools.partial(_rows_of, one), size, snr) for one in told])
 
@@ -57,7 +57,7 @@ class Winograd:
         snr: float,
         report: Callable[[int], None] = lambda _: None,
     ) -> Floats:
-        """Return x̂0 (1, 3, H, W) of one picture, clamped to [−1, 1].
+        """Return the estimate x̂0 (1, 3, H, W) of one picture, clamped to [−1, 1].
 
         Args:
             told: Function from rows of the picture to its stacked planes in them (1, K, h, W). It is called for bands
@@ -92,7 +92,7 @@ class Winograd:
 
 
 class _Correction:
-    """The correction F of one picture, whose rows arrive in bands.
+    """The correction that the network computes for one picture (`network`), whose rows arrive in bands.
 
     Args:
         network: The network.
@@ -110,7 +110,7 @@ class _Correction:
         self.leave = _Convolved(network.leave, self.width)
 
     def __call__(self, given: Floats, last: bool) -> Floats:
-        """Take further rows of the planes (inputs, h, W), and return the finished rows of F (3, h', W').
+        """Take further rows of the planes (inputs, h, W), and return the finished rows of the correction (3, h', W').
 
         Args:
             given: The rows, whose number the stride divides, except in the last band.

@@ -60,7 +60,7 @@ def calibrate(
         others: Public images of further sizes, for residuals of sensing. All sizes have the same weight.
 
     Returns:
-        The table, whose residuals are those of sensing.
+        The table: errors of presets along timesteps, and residuals of presets of sensing.
     """
     x = denoiser.placed(np.moveaxis(to_signal(pixels).astype(np.float32), -1, 1))
     progress("exact states")
@@ -94,7 +94,7 @@ def _stepped() -> list[SteppedPreset]:
 
 
 def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
-    """Code images (N, H, W, C) by a plan, and return the mean squared error of x̂0 after each of its steps."""
+    """Code images (N, H, W, C) by a plan, and return the mean squared error of the prediction after each step."""
     flat, met = pixels.reshape(len(pixels), -1), []
     select = Selector(plan, SEED, flat, denoiser.device.type)
 

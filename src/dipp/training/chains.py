@@ -71,7 +71,7 @@ class Chains:
 
     @property
     def state(self) -> Tensor:
-        """Return the states y, which are 0 before the first step."""
+        """Return the state y of each picture (N, C, H, W), which is 0 before the first step."""
         return self.total / self._wide(self.snr).clamp(min=1e-20)
 
     @property

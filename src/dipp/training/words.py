@@ -141,7 +141,7 @@ def books(
 
 
 def _later(asked: AskedPictures, split: int) -> Floats:
-    """Return the differences of blocks from the network's prediction after one question."""
+    """Return the content of blocks for a later question: pictures minus the prediction after the questions so far."""
     return next(asked.rounds(step_of(Recipe(1, split=split), 1.0)))[1]
 
 
