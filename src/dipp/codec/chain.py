@@ -154,7 +154,7 @@ class Chain:
 
     @functools.cached_property
     def trajectory(self) -> Trajectory:
-        """How the public state moves along the plan."""
+        """The rules by which the public state moves along the plan."""
         return trajectory(self.plan, self.denoiser, self.geometry, self.base)
 
     def run(self, images: Sequence[int], choose: Choose, steps: int | None = None) -> tuple[Array, list[Indices]]:
@@ -215,7 +215,7 @@ class SharedCandidates:
         return self.layout.offsets
 
     def draws(self, indices: Indices) -> Any:
-        """Return the draws of the chosen candidates. The backend is loaded here, because not every code needs it."""
+        """Return the public random draws of the chosen candidates, before they become noise."""
         law, device = self.layout.arithmetic.law, getattr(self.states.device, "type", "cpu")
         return scoring.backend(device).winners(law, self.layout.streams, self.layout.offsets, indices)
 

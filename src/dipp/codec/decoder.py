@@ -71,7 +71,7 @@ class Decoder:
 
         Args:
             source: The archive.
-            decoding: Flags of decoding. Reports of progress (`models.watch`) count its network calls as well.
+            decoding: Flags of decoding. Reports of progress (`models.watch`) count the calls for its pictures as well.
 
         Raises:
             DippError: The archive asks for too much work, or was made with another model.

@@ -43,7 +43,7 @@ class RegionAnswers(Trajectory):
     """The painted picture (H, W, C), uint8; None if nothing will be predicted."""
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
-        """Return corrections of 0, on the grid of the first question."""
+        """Return the first state: corrections of 0, on the grid of the first question."""
         rows, columns, channels = self._grid(0).shape
         return self.denoiser.placed(np.zeros((1, channels, rows, columns), np.float32))
 

@@ -178,7 +178,7 @@ class Sensing(Trajectory):
         return math.fsum(step.snr_gain for step in itertools.islice(self.steps, steps))
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
-        """Return mid-grey, at SNR 0."""
+        """Return the first state, which is mid-grey: at SNR 0, nothing is known."""
         planes = 3 if self._takes_answers else 1
         shape = 1, planes * geometry.channels, geometry.height, geometry.width
         return self.denoiser.placed(np.zeros(shape, np.float32))
@@ -279,7 +279,7 @@ class Answers(Trajectory):
     """Geometry of the pictures."""
 
     def start(self, seed: bytes, geometry: Geometry) -> Array:  # noqa: ARG002
-        """Return mid-grey at the picture's size."""
+        """Return the first state, which is mid-grey at the picture's size."""
         return self._nothing(geometry)
 
     def asked(self, seed: bytes, number: int, turn: int) -> RoundCandidates:

@@ -149,7 +149,7 @@ class Config:
         """Return what the network F is given for states y, and the rest of x̂0 = skip·y + out·F (`network`).
 
         Args:
-            told: Stacked planes (N, K, H, W), without `inside`.
+            told: Stacked planes of evidence (N, K, H, W), without `inside` (`Evidence.stacked`).
             level: The SNR of each picture (N, 1, 1, 1), or of all pictures (1, 1, 1, 1); at most `LARGEST_SNR`.
             library: The module `numpy` or `torch` that the arrays belong to.
 

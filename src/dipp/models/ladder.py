@@ -39,7 +39,7 @@ FLOW_CLASS, FLOW = "FlowMatchEulerDiscreteScheduler", "flow"
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The noise levels that a network of latents was trained on."""
+    """The noise levels that a network of latents was trained on, by timestep."""
 
     gammas: Floats
     """Factors γ_t of the latents, falling with t."""

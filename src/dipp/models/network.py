@@ -116,7 +116,7 @@ class Network(nn.Module):
         """Return the estimated pictures x̂0 (N, 3, H, W), not clamped.
 
         Args:
-            told: Stacked planes (N, K, H, W).
+            told: Stacked planes of evidence (N, K, H, W), as `Evidence.stacked` returns them.
             snr: The SNR of each picture (N,), or of all pictures (1,).
             inside: Mask (N, 1, H, W), 1 inside the pictures and 0 outside. By default everything is inside.
         """

@@ -126,7 +126,7 @@ class _Correction:
 
 
 class _Scale:
-    """One scale of the network and all coarser ones, on rows that arrive in bands.
+    """The part of the network at one scale and all coarser ones, for rows that arrive in bands.
 
     Args:
         network: The network.
@@ -215,7 +215,7 @@ class _Stage:
 
 
 class _Convolved:
-    """A convolution on rows that arrive in bands.
+    """A convolution of rows that arrive in bands.
 
     Args:
         convolution: The convolution.

@@ -46,7 +46,7 @@ GROUPS = 16
 CLIP = 0.35
 """Clip, in standard deviations of the residual."""
 SHARES = (0.5, 1.0)
-"""Bounds of the measured share of its tilt that a searching code realises, because few pixels give random shares."""
+"""Bounds of the share that `_realised` measures, because few pixels give random shares."""
 FACTORS = (0.8, 1.25)
 """Bounds of the measured factor φ, because few or small pictures give random factors."""
 POINTS = 40
@@ -75,7 +75,7 @@ def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Pro
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:
-    """Return pads and tilts of the code `Flat` (K, 2), and the share of the tilt that each pair realises (K,)."""
+    """Return pads and tilts of the code `Flat` (K, 2), and the share of agreement that each pair reaches (K,)."""
     searches = [(pad, tilt) for pad in sorted({pad for _, pad in SEARCHES}) for tilt in SEARCHED_TILTS]
     return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
@@ -155,9 +155,9 @@ def _table(chains: list[list[ChainPoint]]) -> tuple[Floats, Floats, Floats]:
 
 
 def _realised(pixels: Pixels, pad: float, tilt: float) -> float:
-    """Return the share of its tilt that the code `Flat` realises for the pad and the tilt: E[s·r]/E[r·tanh θ].
+    """Return how much of the agreement that a tilt promises the code `Flat` reaches: E[s·r]/E[r·tanh θ].
 
-    The residuals r are pixels minus mid-grey, in random order. s are the drawn signs, and θ is a residual's tilt.
+    The residuals r are pixels minus mid-grey, in random order. The drawn signs are s, and each residual has the tilt θ.
     """
     order = np.random.default_rng(0).permutation(pixels.size)[:SEARCHED_COORDINATES]
     r = to_signal(pixels.reshape(-1)[order])
