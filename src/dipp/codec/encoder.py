@@ -196,7 +196,7 @@ def _require_shifts(shifts: torch.Tensor, private: NDArray[np.int32], layout: St
 
 
 def _minus(private: NDArray[np.int32], layout: StepLayout, x_hat: torch.Tensor) -> torch.Tensor:
-    """Return `private` minus `Arithmetic.centres(x_hat)`, computed on the device of x_hat."""
+    """Return `private` minus the levels of x_hat (`Arithmetic.centres`), computed on the device of x_hat."""
     import torch
 
     largest = layout.arithmetic.level_of_one

@@ -154,7 +154,7 @@ class PhotoDenoiser(NetworkDenoiser):
         return values if self.device.type == "cpu" else super().placed(values)
 
     def predict(self, evidence: Evidence, numbers: Numbers = Numbers.SENSING) -> Array:
-        """Return the pictures x̂0 predicted from evidence. At SNR 0 each is a mean picture that the network has learnt."""
+        """Return the pictures x̂0 predicted from evidence: at SNR 0, a mean picture that the network has learnt."""
         level, shape = evidence.level, tuple(evidence.state.shape)
         if not level < math.inf:
             raise DippError("snr", f"must be finite, got {level}")

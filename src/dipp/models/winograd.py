@@ -116,7 +116,7 @@ def shared(work: Callable[[int, int], None], count: int) -> None:
     The threads end with the call, because a forked process would not have them.
 
     Args:
-        work: The function.
+        work: The function, which receives start and stop of a part.
         count: End of the range.
     """
     errors: list[BaseException] = []

@@ -137,7 +137,10 @@ def _pixels(b: Any, image: Any, shape: list[Any], spare: Any, corner: list[Any],
 
 @intrinsic
 def _enter(_: Any, image: Any, zeros: Any, _top: Any, _left: Any, transformed: Any) -> Any:
-    """Write Bᵀ d B (36, I) for the inputs d of the tile of an image (H, W, I) with outputs from (_top, _left)."""
+    """Write the inputs d of one tile, transformed to Bᵀ d B, to `transformed` (36, I).
+
+    The inputs are pixels of an image (H, W, I). The outputs of the tile begin at (_top, _left).
+    """
 
     def generate(context: Any, b: Any, signature: Any, given: Any) -> Any:
         (source, shape), (outside, _), (target, _) = (
