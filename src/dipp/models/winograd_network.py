@@ -87,7 +87,7 @@ class Winograd:
         return x0
 
     def linear(self, x: Floats, name: str) -> Floats:
-        """Return the output (O,) of the linear layer `name` for a vector x (I,)."""
+        """Return the output of the linear layer `name` for the input `x`, a row of values."""
         return self.weights[f"{name}.weight"] @ x + self.weights[f"{name}.bias"]
 
 
