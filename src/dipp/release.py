@@ -29,7 +29,7 @@ from dipp.models import embedded
 from dipp.models.bars import console
 from dipp.odometer import Meter
 from dipp.papers import writing
-from dipp.papers.guarantee import Words
+from dipp.papers.guarantee import OwnerDetails
 from dipp.privacy import advice
 from dipp.privacy.budget import why_unused
 from dipp.privacy.certificate import Certificate
@@ -221,7 +221,9 @@ def _carried_out(
         _remove_nothing(target)
         _, reason, name = summary.skipped[0]
         raise DippError("src", f"has no picture that can be used: {name} {reason}", "nothing was released")
-    papers = writing.write(target, Words(), overwrite=True)  # papers of an earlier release at this path are replaced
+    papers = writing.write(
+        target, OwnerDetails(), overwrite=True
+    )  # papers of an earlier release at this path are replaced
     return summary, tuple(papers)
 
 

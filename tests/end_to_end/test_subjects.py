@@ -25,7 +25,7 @@ from dipp.data.recording import recorded, restored
 from dipp.data.sources import Columns, Source, open_source
 from dipp.data.subjects import BySubject
 from dipp.papers import writing
-from dipp.papers.guarantee import Words
+from dipp.papers.guarantee import OwnerDetails
 from dipp.privacy.certificate import Certificate
 
 PATIENTS = ("Ann", "Bob", "Ann", "Cleo", "Ann", "Bob", "Cleo", "Ann")
@@ -192,7 +192,7 @@ def test_reports_and_papers_state_the_price_of_a_subject(model: Path, tmp_path: 
     code, out, _ = run("info", folder)
     assert code == 0
     assert f"subjects     {told}\n" in out
-    writing.write(folder, Words(), overwrite=True)
+    writing.write(folder, OwnerDetails(), overwrite=True)
     assert f"| subjects | {told} |" in (folder / "README.md").read_text()
     assert told in (folder / "croissant.json").read_text()
     plain = released(tmp_path / "a.parquet", tmp_path / "plain", model)

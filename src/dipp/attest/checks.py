@@ -132,7 +132,13 @@ def _dataset(folder: Path) -> Parts:
 
 
 def _compare(parameters: PublicParameters, images: Iterable[tuple[Geometry, Integers]], against: Reference) -> bool:
-    """Raise if no encoder makes this plan and these indices; return whether the plan was compared with a model."""
+    """Raise if no encoder makes a plan or indices; return whether the plan was compared with a model.
+
+    Args:
+        parameters: Public parameters of the release, with its plan.
+        images: Geometry and indices of each image.
+        against: The model to compare with.
+    """
     model = against.model
     if model is None and verification.made_with_the_embedded_model(parameters):
         model = embedded.FOLDER

@@ -66,7 +66,7 @@ def verify(data: bytes, key: Ed25519PublicKey) -> bytes:
 
 
 def _signed(kind: Any, payload: bytes) -> bytes:
-    """Return the bytes that a signature is over (DSSE's pre-authentication encoding)."""
+    """Return the bytes that are signed (DSSE's pre-authentication encoding) for a payload of a type, `kind`."""
     name = kind.encode()
     return b" ".join((b"DSSEv1", str(len(name)).encode(), name, str(len(payload)).encode(), payload))
 

@@ -106,7 +106,7 @@ def sign(
         release: A .dipp file, a folder that `privatize` wrote, or the record that `redact` wrote beside a picture.
         key: File of the private key.
         output: Path of the statement. By default attestation.json in a folder, or beside a file.
-        expires: The moment from which the statement is invalid. By default it has no end.
+        expires: The moment from which the statement is invalid. By default it stays valid.
         against: The model to compare the plan with. By default the one that ships with dipp.
         overwrite: Whether to replace a file that is not a statement by the same key.
 
@@ -199,7 +199,7 @@ def verify(release: Path, key: Path, attestation: Path | None = None, against: R
 
 
 def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[str, Any]]:
-    """Return the subjects' digests of a signed payload, when it was issued, when it expires, and its predicate."""
+    """Return what a signed payload states: digests of its subjects, times of issue and of expiry, and its predicate."""
     try:
         statement = json.loads(payload)
         if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
@@ -219,7 +219,7 @@ def _read(payload: bytes) -> tuple[list[str], datetime, datetime | None, dict[st
 
 
 def _stated(checked: ReleaseCheck) -> dict[str, Any]:
-    """Return the fields of the predicate that follow from a release."""
+    """Return the fields of a statement's predicate that follow from a release."""
     facts = checked.facts
     return {
         "certificate": facts["certificate"],
@@ -230,7 +230,12 @@ def _stated(checked: ReleaseCheck) -> dict[str, Any]:
 
 
 def _follows(predicate: dict[str, Any], facts: dict[str, Any]) -> bool:
-    """Return whether all signed numbers follow from the release, and those of the certificate from its ledger."""
+    """Return whether all signed numbers follow from a release, and those of its certificate from the ledger.
+
+    Args:
+        predicate: The signed fields.
+        facts: The fields that follow from the release (`_stated`).
+    """
     if "record" in facts:  # a redaction: ε = 0 has no ledger
         return bool({name: predicate.get(name) for name in facts} == json.loads(json.dumps(facts)))
     try:

@@ -36,11 +36,11 @@ def card(
     from dipp.data import manifest, redacted
     from dipp.data.folder import REDACTED, manifest_of
     from dipp.papers import writing
-    from dipp.papers.guarantee import Words
+    from dipp.papers.guarantee import OwnerDetails
 
     if release.is_dir():
         verify = redacted.verify if manifest_of(release)["format"] == REDACTED else manifest.verify
         verify(release)  # no number is taken from a manifest that does not follow from its shards
-    words = Words(name, tuple(curator or ()), licence, use, region, url)
-    for path in writing.write(release, words, output, overwrite=overwrite):
+    details = OwnerDetails(name, tuple(curator or ()), licence, use, region, url)
+    for path in writing.write(release, details, output, overwrite=overwrite):
         typer.echo(path)

@@ -136,12 +136,17 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
 
 
 def _place(folder: Path, number: int) -> Path:
-    """Return the path of a decoded picture in a folder, by its number in the .dipp file."""
+    """Return the path of a decoded picture in a folder; `number` counts the pictures of the .dipp file."""
     return folder / f"{number:05d}.png"
 
 
 def _refuse_others(folder: Path, places: Iterable[Path]) -> None:
-    """Raise if a folder holds pictures of another decoding that would not be replaced, and would pass for new ones."""
+    """Raise if a folder holds pictures of an earlier decoding that would stay beside the new ones.
+
+    Args:
+        folder: The folder.
+        places: Paths of the new pictures.
+    """
     numbered = {path for path in (*folder.glob("*.png"), *folder.glob("*/*.png")) if NUMBERED.fullmatch(path.name)}
     if numbered and (others := numbered.difference(places)):
         name = min(others).relative_to(folder)

@@ -79,14 +79,14 @@ def _add(accounts: Odometer, pictures: list[Path], epsilon: float) -> None:
 
 
 def _mark(accounts: Odometer, path: Path) -> bytes:
-    """Return the mark by which an odometer knows a picture."""
+    """Return the keyed digest (mark) by which the odometer recognises a picture."""
     from dipp.codec import pictures
 
     return accounts.mark(pictures.known_by(path))
 
 
 def _of_pictures(accounts: Odometer, pictures: list[Path], delta: float | None, size: Size) -> dict[str, Any]:
-    """Return the sums and the history of pictures, by unit and by size, and what redactions leave hidden of them."""
+    """Return what `dipp odometer` says of pictures: sums by unit and by size, releases, and what stays hidden."""
     from dipp.codec.pictures import known_by
     from dipp.core.geometry import Geometry
     from dipp.redaction import charging
@@ -105,9 +105,13 @@ def _of_pictures(accounts: Odometer, pictures: list[Path], delta: float | None, 
 
 
 def _of_hidden(entries: list[PastRelease], size: Size) -> dict[str, Any]:
-    """Return the price of an object that lies in pixels which every release without a certificate hides.
+    """Return the price of an object in pixels that stayed hidden in every release without a certificate.
 
-    Such a release does not depend on those pixels, so the prices of the other releases add up.
+    Releases without a certificate do not depend on those pixels, so only the prices of the other releases add up.
+
+    Args:
+        entries: All releases of the picture.
+        size: Width and height of the object in pixels.
     """
     from dipp.odometer import prices
 
@@ -136,7 +140,7 @@ def _prices(entries: list[PastRelease], geometry: Geometry) -> dict[str, Any]:
 
 
 def _of_all(accounts: Odometer, delta: float | None, size: Size) -> dict[str, Any]:
-    """Return the sums of the whole odometer: its pictures and its releases."""
+    """Return what `dipp odometer` says without pictures: the sums of all pictures, and all releases."""
     names = ("release", "made", "command", "images", "epsilon", "rho")
     return {
         "place": str(accounts.folder),
@@ -154,7 +158,7 @@ def _facts(spent: TotalCost, delta: float | None) -> dict[str, Any]:
 
 
 def _strict(facts: Any) -> Any:
-    """Return facts for JSON with null in place of infinity, which stands for no certificate."""
+    """Return facts with None in place of infinity, because JSON has no infinity. It means: no certificate."""
     if isinstance(facts, dict):
         return {name: _strict(value) for name, value in facts.items()}
     if isinstance(facts, list):
@@ -209,7 +213,7 @@ def _release_line(facts: dict[str, Any]) -> str:
 
 
 def _hidden_line(facts: dict[str, Any], size: Size) -> str:
-    """Return the line about what redactions leave hidden of a picture, and the price of that for other releases."""
+    """Return the line about the pixels that redactions leave hidden, and what other releases cost these pixels."""
     from dipp.odometer.prices import PIXEL
     from dipp.privacy.advice import objects
     from dipp.privacy.printing import upper

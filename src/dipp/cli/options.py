@@ -73,7 +73,7 @@ def _presets() -> list[str]:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of a plan and its denoiser, with the names of `dipp.codec.options.PlanOptions`."""
+    """Options of a plan and its denoiser, which have the names of the fields of `dipp.codec.options.PlanOptions`."""
 
     epsilon: Annotated[
         float | None,
@@ -188,7 +188,7 @@ class OdometerOptions:
     ] = False
 
     def meter(self, delta: float | None) -> Meter | None:
-        """Return the odometer for these options; None with --no-odometer.
+        """Return the meter that these options describe; None with --no-odometer.
 
         Args:
             delta: δ at which the limit is stated; None for pure ε.
@@ -251,7 +251,7 @@ def require_drawing(option: str, path: Path, *, overwrite: bool) -> None:
 
 
 def public_seed(text: str | None) -> bytes | None:
-    """Return the public seed that hex digits state; None if the text is None."""
+    """Return the public seed that a text of hex digits states; None for None."""
     return None if text is None else randomness.parse_seed(text)
 
 

@@ -49,7 +49,7 @@ def plan(
 
 
 def _facts(planner: Plans, point: Point, budget: Budget | None, latents: Latents | None) -> dict[str, Any]:
-    """Return the plan for `--json`: its certificate (null if it has none), its expected quality, and its steps."""
+    """Return the facts about a plan for `--json`: certificate (None without one), expected quality, and steps."""
     plan, certificate = point.plan, _certificate(planner, point, budget)
     return {
         "coding": plan.coding.name,

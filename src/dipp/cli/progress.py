@@ -17,7 +17,7 @@ LEFT_OUT = "left out: a single .dipp file cannot hold them; name a folder to rel
 
 
 def _not_hidden(facts: dict[str, Any]) -> str:
-    """Return in words what an encoded release does not hide."""
+    """Return a text that says what an encoded release does not hide."""
     return manifest.not_hidden(facts.get("labels") is not None, bool(facts.get("grey")))
 
 

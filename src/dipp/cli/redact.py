@@ -141,12 +141,12 @@ def _beside(picture: Path) -> Path:
 
 
 def _asked(record: Record) -> str:
-    """Return in words that regions were painted from answers too; empty for ε = 0."""
+    """Return a text that says that regions show answers; empty for ε = 0."""
     return " and the answers of the record" if "answers" in record.facts else ""
 
 
 def _promised(record: Record) -> str:
-    """Return in words what the certificate of a record promises."""
+    """Return a text that says what the certificate of a record promises."""
     epsilon = record.facts["certificate"]["epsilon"]
     if epsilon:
         return f"ε = {upper(epsilon)} pure for each region, and for anything in it"
@@ -240,7 +240,7 @@ def _targets(images: list[Path], output: Path, *, single: bool) -> list[Path]:
 
 
 def _summary(record: Record) -> str:
-    """Return in words what a record says was hidden."""
+    """Return a text that says what was hidden, from a record."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(record.kinds.items()))
     total = sum(record.kinds.values())
     if not total:

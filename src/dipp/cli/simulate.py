@@ -60,7 +60,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Simulation:
-    """A code, a private number that is sent through it, and the number of times."""
+    """A simulation: a code, a private number, and how often the number is sent."""
 
     code: StepLimitedPPR | FlatCode
     x: float = field(repr=False)

@@ -1,4 +1,4 @@
-"""`dipp words`: make the public words of a denoiser, the answers of units larger than a pixel."""
+"""`dipp words`: make the public words of a denoiser, with which units larger than a pixel answer questions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The accounts: one row for each picture of each release, in an SQLite database, and their sums.
 
-A row says that the picture with this mark was image `image` of a release, at pure ε and ρ (both infinite if the coding
-has no certificate). A release has a random name, which an interrupted run over a dataset keeps when it continues.
+A row says that a picture, known by its mark (`place`), was image `image` of a release, at pure ε and ρ (both infinite
+if the coding has no certificate). A release has a random name, which an interrupted run over a dataset keeps when it
+continues.
 
 **What is promised.**
 
@@ -92,7 +93,7 @@ class Charge(NamedTuple):
     image: int
     """Number of the image in the release."""
     picture: bytes
-    """Mark of the picture."""
+    """The keyed digest of the picture (`Odometer.mark`)."""
     epsilon: float
     """Pure ε of any one unit; infinite without a certificate."""
     rho: float
@@ -146,7 +147,7 @@ class TotalCost:
 
 
 class Reading(NamedTuple):
-    """The sums of the pictures of a release, after it was charged."""
+    """What the odometer says of the pictures of a release, after it was charged."""
 
     pictures: int
     """Number of different pictures in the release."""
@@ -211,7 +212,7 @@ class Odometer:
             raise unusable(root, error.strerror or str(error)) from None
 
     def mark(self, pixels: NDArray[Any]) -> bytes:
-        """Return the mark by which a picture (H, W, C) is recognised."""
+        """Return the mark of a picture (H, W, C): a keyed digest of its pixels, by which the odometer recognises it."""
         return place.mark(self.key, pixels)
 
     def charge(
@@ -292,7 +293,7 @@ class Odometer:
         """Return the sums of all releases of a picture, for any object of a size.
 
         Args:
-            picture: Mark of the picture.
+            picture: The mark of the picture (`mark`).
             size: Width and height of the object in pixels. By default a pixel.
         """
         with connected(self.folder, size) as database:
@@ -300,7 +301,7 @@ class Odometer:
         return TotalCost(picture, 0, 0.0, 0.0, size=size) if row is None else replace(TotalCost(*row), size=size)
 
     def history(self, picture: bytes) -> list[PastRelease]:
-        """Return the releases of a picture, given by its mark, oldest first."""
+        """Return the releases of a picture, oldest first; `picture` is its mark (`mark`)."""
         with connected(self.folder) as database:
             rows = database.execute(
                 "SELECT id, made, command, epsilon, rho, unit FROM charges JOIN releases ON release = id "
@@ -310,7 +311,10 @@ class Odometer:
             return [PastRelease(*row)._replace(unit=units.from_dict(json.loads(row[-1]))) for row in rows]
 
     def hidden(self, picture: bytes) -> list[bytes | None]:
-        """Return the hidden pixels of each release of a picture that has no certificate; None if nothing was hidden."""
+        """Return the hidden pixels of each release of a picture without a certificate; None for one that hid nothing.
+
+        `picture` is the mark of the picture; `redaction.charging.unpacked` reads the pixels.
+        """
         with connected(self.folder) as database:
             infinite = "SELECT hidden FROM charges WHERE picture = ? AND epsilon = ?"
             return [row[0] for row in database.execute(infinite, (picture, math.inf))]

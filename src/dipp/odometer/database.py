@@ -34,7 +34,7 @@ SCHEMA = (
 
 
 class _Losses:
-    """An aggregate of SQL that sums losses: the smallest float that is not below their exact sum."""
+    """An SQL aggregate function: the sum of privacy losses, rounded up to a float."""
 
     def __init__(self) -> None:
         self._losses: list[float] = []
@@ -152,14 +152,14 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
 
 
 def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
-    """Return the key of a database, which is made before its first release. The caller holds the lock.
+    """Return the secret key of a database; it is made before the first release. The caller holds the lock.
 
     Args:
         database: The connection.
         key_file: File of the key.
 
     Raises:
-        DippError: The key is missing or another one, although the database has releases.
+        DippError: The key is missing or does not fit, although the database has releases.
     """
     key, stored = place.read_key(key_file), database.execute("SELECT proof FROM keys").fetchone()
     if stored is not None and hmac.compare_digest(place.proof(key), stored[0]):

@@ -36,7 +36,9 @@ class Meter:
     names: bool = False
     """Whether the database keeps the names of the pictures."""
     begin: bool = False
-    """Whether a limit may begin a new database, which has no earlier releases. Otherwise it needs an existing one."""
+    """Whether a meter with a limit may make a missing database, which then knows no earlier releases.
+
+    By default, a limit needs an existing database."""
     folder: Path | None = None
     """Folder of the database. By default this user's (`place.folder`)."""
     size: Size | None = None
@@ -53,7 +55,7 @@ class Meter:
 
     @classmethod
     def of(cls, odometer: bool | Meter, delta: float | None = None, hidden: Size | None = None) -> Meter | None:
-        """Return the meter that an argument `odometer` of a caller means.
+        """Return the meter that the argument `odometer` of functions such as `dipp.encode` stands for.
 
         Args:
             odometer: A meter, True for this user's odometer, or False to count nothing. Other values are refused, such
@@ -91,7 +93,7 @@ class Meter:
         return Odometer.open(self.folder)
 
     def mark(self, pixels: NDArray[Any]) -> bytes:
-        """Return the mark by which a picture (H, W, C) is recognised."""
+        """Return the mark of a picture (H, W, C): a keyed digest of its pixels, by which the odometer recognises it."""
         return self.odometer.mark(pixels)
 
     def item(self, image: int, mark: bytes, losses: tuple[float, float], name: str | None, unit: Unit) -> Charge:
@@ -99,7 +101,7 @@ class Meter:
 
         Args:
             image: Number of the image in the release.
-            mark: Mark of the picture.
+            mark: Mark of the picture (`mark`).
             losses: ε and ρ of any one unit.
             name: Name of the picture.
             unit: The unit of the release's certificate.

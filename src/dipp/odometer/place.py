@@ -9,8 +9,8 @@ The environment variable DIPP_ODOMETER names the folder; otherwise it is dipp/od
 default ~/.local/share/dipp/odometer.
 
 A picture's *mark* is HMAC-SHA256 of its pixels under the key. Equal pixels of equal size have equal marks, in any file,
-folder or format. Somebody with the database but without the key learns neither the pixels of a
-mark nor whether they are those of a guessed picture.
+folder or format. Somebody with the database but without the key learns neither the pixels of a mark
+nor whether they are those of a guessed picture.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def proof(key: bytes) -> bytes:
 
 
 def mark(key: bytes, pixels: NDArray[Any]) -> bytes:
-    """Return the mark of a picture.
+    """Return the mark of a picture: HMAC-SHA256 of its pixels under the key.
 
     Args:
         key: The secret key.

@@ -76,12 +76,12 @@ def of_picture(releases: Iterable[ReleasePrice], geometry: Geometry) -> Price:
 
 
 def of_row(epsilon: float, rho: float, unit: str, size: Size) -> Price:
-    """Return the cost of a release to an object of a size in pixels; `unit` is the text that `spelt` made.
+    """Return the cost of a release, as a row of the database states it, to an object of a size in pixels.
 
     Args:
         epsilon: ε of the release for a unit.
         rho: ρ of the release for a unit.
-        unit: The unit, as a text.
+        unit: The unit, as the text that `spelt` returns.
         size: Width and height of the object in pixels.
     """
     return of_units(ReleasePrice(_unit(unit), epsilon, rho), _met(unit, size))

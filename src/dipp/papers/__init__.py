@@ -2,7 +2,7 @@
 
 | module | what it is |
 |---|---|
-| `guarantee` | the certificate of a release in words, which all papers share |
+| `guarantee` | sentences about a release and its certificate, which all papers share |
 | `card` | a dataset card in Markdown |
 | `croissant` | metadata for catalogues of datasets |
 | `registry` | a draft for OpenDP's registry of differential-privacy deployments |

@@ -6,12 +6,12 @@ import json
 import shlex
 from datetime import date
 
-from dipp.papers.guarantee import FILL_IN, ReleaseDescription, Words
+from dipp.papers.guarantee import FILL_IN, OwnerDetails, ReleaseDescription
 
 
 def card(released: ReleaseDescription) -> str:
     """Return the dataset card of a release as Markdown."""
-    words, facts, claim = released.words, released.facts, released.certificate
+    details, facts, claim = released.details, released.facts, released.certificate
     config = 'configs: [{config_name: default, data_files: "shard-*.parquet"}]'
     front = ["tags: [differential-privacy, dipp]", *([config] if released.is_dataset else [])]
     rows = {
@@ -31,7 +31,7 @@ def card(released: ReleaseDescription) -> str:
         "public seed": facts["seed"],
     }
     sections = [
-        *opening(released.name, front, released.description, words, facts["labels"], released.day, rows),
+        *opening(released.name, front, released.description, details, facts["labels"], released.day, rows),
         "",
         *((released.meaning, "") if claim else ()),
         released.unit_details if claim else "This coding is not differentially private: treat it as the pictures.",
@@ -52,20 +52,26 @@ def card(released: ReleaseDescription) -> str:
 
 
 def opening(
-    name: str, front: list[str], description: str, words: Words, labels: object, day: date, rows: dict[str, str]
+    name: str,
+    front: list[str],
+    description: str,
+    details: OwnerDetails,
+    labels: object,
+    day: date,
+    rows: dict[str, str],
 ) -> list[str]:
-    """Return the lines of a card up to its table of privacy.
+    """Return the first lines of a dataset card: from its front matter to its table of privacy.
 
     Args:
         name: Name of the release.
         front: Lines of the front matter beside name and licence.
         description: What the release is, in a few sentences.
-        words: The words that only the owner of the release knows.
+        details: What only the owner of the release can say about it.
         labels: The labels of the manifest; None without labels.
         day: The day on which the card is written.
-        rows: The rows of the table of privacy: heading and text of each.
+        rows: The text of each row of the table of privacy, by its heading.
     """
-    licence = [f"license: {json.dumps(words.licence, ensure_ascii=False)}"] if words.licence else []
+    licence = [f"license: {json.dumps(details.licence, ensure_ascii=False)}"] if details.licence else []
     return [
         "---",
         f"pretty_name: {json.dumps(name, ensure_ascii=False)}",
@@ -77,9 +83,9 @@ def opening(
         "",
         description,
         "",
-        f"- curators: {', '.join(words.curators) or FILL_IN}",
-        f"- licence: {words.licence or FILL_IN}",
-        f"- intended use: {words.use or FILL_IN}",
+        f"- curators: {', '.join(details.curators) or FILL_IN}",
+        f"- licence: {details.licence or FILL_IN}",
+        f"- intended use: {details.use or FILL_IN}",
         f"- labels: {'none' if labels is None else 'released as they are'}",
         f"- written on {day.isoformat()}",
         "",

@@ -51,7 +51,7 @@ def metadata(released: ReleaseDescription, base: str = "", text_labels: bool = F
         base: Path or URL before the names of its files. By default the files lie beside the metadata.
         text_labels: Whether labels are text. By default they are whole numbers.
     """
-    words = released.words
+    details = released.details
     kind = "application/x-parquet" if released.is_dataset else "application/octet-stream"
     files = [
         {
@@ -71,12 +71,12 @@ def metadata(released: ReleaseDescription, base: str = "", text_labels: bool = F
         "name": released.name,
         "description": released.description,
         "conformsTo": [f"{CROISSANT}1.0", f"{CROISSANT}RAI/1.0"],
-        "license": words.licence or FILL_IN,
-        "url": words.url or FILL_IN,
+        "license": details.licence or FILL_IN,
+        "url": details.url or FILL_IN,
         "datePublished": released.day.isoformat(),
         "version": "1.0.0",
-        "creator": [{"@type": "sc:Organization", "name": name} for name in words.curators or (FILL_IN,)],
-        "citeAs": f"{', '.join(words.curators) or FILL_IN}: {released.name}, {released.day.year}.",
+        "creator": [{"@type": "sc:Organization", "name": name} for name in details.curators or (FILL_IN,)],
+        "citeAs": f"{', '.join(details.curators) or FILL_IN}: {released.name}, {released.day.year}.",
         "rai:personalSensitiveInformation": [
             f"Differential privacy: {released.parameters}.",
             *((released.meaning, released.unit_details) if released.certificate else ()),
@@ -87,7 +87,7 @@ def metadata(released: ReleaseDescription, base: str = "", text_labels: bool = F
         "rai:dataManipulationProtocol": f"{released.mechanism} {released.composition} {released.post_processing}",
         "rai:dataPreprocessingProtocol": [released.preprocessing],
         "rai:dataLimitations": list(released.not_covered),
-        "rai:dataUseCases": [words.use or FILL_IN],
+        "rai:dataUseCases": [details.use or FILL_IN],
         "distribution": files,
     }
     if released.is_dataset:

@@ -1,4 +1,4 @@
-"""Say the guarantee of a release in words, by the questions that NIST SP 800-226 asks before an ε is believed.
+"""Say what a release guarantees, by the questions that NIST SP 800-226 asks before an ε is believed.
 
 They are: Which definition, unit and parameters? What is not protected? How do losses add up, and what is done to the
 result? Which mechanism, in which version? Who is trusted? All numbers come from the release itself.
@@ -45,8 +45,8 @@ NEEDED = (
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of a paper that only the people who make a release know."""
+class OwnerDetails:
+    """What only the people who make a release can say about it; papers have placeholders for what is missing."""
 
     name: str | None = None
     """Name of the dataset. By default the name of its file or folder."""
@@ -71,25 +71,25 @@ class ReleasedFile:
 
 @dataclass(frozen=True)
 class ReleaseDescription:
-    """A release, with the answers in words that papers share."""
+    """A release and its facts, with the sentences about it that all papers share."""
 
-    words: Words
+    details: OwnerDetails
     facts: dict[str, Any]
     """The facts that `dipp info --json` prints."""
     parts: tuple[ReleasedFile, ...]
     is_dataset: bool
     """Whether the release is a folder of shards. Otherwise it is a single archive."""
     unprotected: str
-    """The data that are released unchanged, in words."""
+    """The data that are released unchanged, as text."""
     day: date
 
     @classmethod
-    def read(cls, path: Path, words: Words) -> ReleaseDescription:
+    def read(cls, path: Path, details: OwnerDetails) -> ReleaseDescription:
         """Return the release in a folder that `dipp privatize` wrote, or in a `.dipp` file.
 
         Args:
             path: Path of the folder or file.
-            words: The words that only the owner of the release knows.
+            details: What only the owner of the release can say about it.
 
         Raises:
             DippError: The release cannot be read.
@@ -101,7 +101,7 @@ class ReleaseDescription:
                 _ = [facts[name] for name in NEEDED]
                 entries = folder.shard_entries(facts)
                 parts = tuple(ReleasedFile(name, int(file["bytes"]), str(file["sha256"])) for name, file in entries)
-                return cls(words, facts, parts, True, str(facts["not_hidden"]), day)._named(path.resolve().name)
+                return cls(details, facts, parts, True, str(facts["not_hidden"]), day)._named(path.resolve().name)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, DippError):
                 raise
@@ -109,19 +109,19 @@ class ReleaseDescription:
         reader = f"(read by {__version__}; the file does not say which version wrote it)"
         facts = {**archive.open(path).facts(), "dipp": reader, "labels": None}
         part = ReleasedFile(path.name, path.stat().st_size, folder.sha256(path))
-        return cls(words, facts, (part,), False, manifest.not_hidden(False, facts["grey"] > 0), day)._named(path.name)
+        return cls(details, facts, (part,), False, manifest.not_hidden(False, facts["grey"] > 0), day)._named(path.name)
 
     def _named(self, name: str) -> ReleaseDescription:
-        return self if self.words.name else replace(self, words=replace(self.words, name=name))
+        return self if self.details.name else replace(self, details=replace(self.details, name=name))
 
     @property
     def name(self) -> str:
         """Name of the dataset."""
-        return self.words.name or FILL_IN
+        return self.details.name or FILL_IN
 
     @property
     def certificate(self) -> dict[str, Any] | None:
-        """The certificate as a dictionary; None if the mechanism has no guarantee."""
+        """The certificate as a dictionary; None if the coding has no guarantee."""
         certificate: dict[str, Any] | None = self.facts["certificate"]
         return certificate
 
@@ -151,7 +151,7 @@ class ReleaseDescription:
 
     @property
     def unit_details(self) -> str:
-        """The two collections of pictures that count as neighbours, in words."""
+        """The two collections of pictures that count as neighbours, as text."""
         several = self.unit.plural
         return (
             "Two collections are adjacent if they have the same number of images, of the same sizes in the same order, "
@@ -162,7 +162,7 @@ class ReleaseDescription:
 
     @property
     def meaning(self) -> str:
-        """What ε is worth, in sentences. Raise if the release has no certificate."""
+        """Sentences that say what ε is worth. Raise if the release has no certificate."""
         first = Headline.of(self._claim)
         sentences = (f"As a bound, {first.grade.name}: {first.bound}", *((first.measured,) if first.measured else ()))
         warnings = advice.release_warnings(self._claim, self.facts["pixels"], self.facts["images"])
@@ -177,18 +177,18 @@ class ReleaseDescription:
 
     @property
     def subjects(self) -> str | None:
-        """The price of the worst subject in words; None if subjects are not counted."""
+        """The price of the worst subject as text; None if subjects are not counted."""
         counted_subjects = self.facts.get("subjects")
         return None if counted_subjects is None else subjects.words(counted_subjects)
 
     @property
     def recognisable(self) -> str:
-        """Whether people and things can be recognised in the release, and why, in words."""
+        """Whether people and things can be recognised in the release, and why, as text."""
         return RECOGNISABLE if self.certificate is None else Headline.of(self.certificate).recognisable
 
     @property
     def parameters(self) -> str:
-        """ε, ρ and δ in words, rounded up."""
+        """ε, ρ and δ as text, rounded up."""
         claim = self.certificate
         if claim is None:
             return "none: this coding is not differentially private"
@@ -204,7 +204,7 @@ class ReleaseDescription:
 
     @property
     def domain(self) -> str:
-        """The inputs that the guarantee is about, in words."""
+        """The inputs that the guarantee is about, as text."""
         return (
             "Images of any content as arrays of eight-bit pixels. Their number, order, widths and heights are public "
             "and the same in all collections that are compared."
@@ -212,7 +212,7 @@ class ReleaseDescription:
 
     @property
     def composition(self) -> str:
-        """How the losses of steps and images add up, in words."""
+        """How the losses of steps and images add up, as text."""
         steps = counted(len(self.facts["schedule"]), "step")
         return (
             f"Sequential composition over {steps}: pure ε adds up, and so does ρ, for the worst {self._worst}; (ε, δ) "
@@ -223,7 +223,7 @@ class ReleaseDescription:
 
     @property
     def post_processing(self) -> str:
-        """What happens to the indices after they were drawn, in words."""
+        """What happens to the indices after they were drawn, as text."""
         return (
             "What is released are the drawn indices. Decoding turns them into pictures with a public denoiser, by "
             "anybody who has the files, and costs no privacy. No index is corrected, left out or drawn again."
@@ -231,7 +231,7 @@ class ReleaseDescription:
 
     @property
     def mechanism(self) -> str:
-        """How the indices are drawn, and by which software, in words."""
+        """How the indices are drawn, and by which software, as text."""
         drawn, rounding = CODES.get(self.facts.get("code", ""), Code).drawn
         return (
             f"{self.facts['coding']}: {drawn}. The certificate is computed from the "
@@ -242,7 +242,7 @@ class ReleaseDescription:
 
     @property
     def preprocessing(self) -> str:
-        """What happened to the pictures before they were encoded, in words."""
+        """What happened to the pictures before they were encoded, as text."""
         return (
             "Pictures are converted to eight bits a channel pixel by pixel; nothing is resized or cropped by dipp. The "
             "denoiser, its tables and the plan come from public data, and the public seed was drawn before a picture "
@@ -251,7 +251,7 @@ class ReleaseDescription:
 
     @property
     def trust(self) -> str:
-        """Who must be trusted, and with what, in words."""
+        """Who must be trusted, and with what, as text."""
         return (
             "The curator sees the pictures and runs the encoder. Everybody else may have the release, any computing "
             f"power, and knowledge of {self._rest}. The guarantee holds if {'; '.join(ASSUMPTIONS)}."
@@ -259,7 +259,7 @@ class ReleaseDescription:
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """What the certificate does not cover, in words."""
+        """What the certificate does not cover, as text."""
         return not_covered(Pixel() if self.certificate is None else self.unit)
 
     @property
@@ -268,5 +268,5 @@ class ReleaseDescription:
 
     @property
     def _rest(self) -> str:
-        """What a reader of the release may know in addition, in words."""
+        """What a reader of the release may know in addition, as text."""
         return "all other pixels" if self.certificate is None or self.unit == Pixel() else "everything else"

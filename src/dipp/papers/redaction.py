@@ -8,18 +8,18 @@ from typing import Any
 from dipp.core.words import counted
 from dipp.data.folder import PICTURES
 from dipp.papers.card import opening
-from dipp.papers.guarantee import FILL_IN, Words
+from dipp.papers.guarantee import FILL_IN, OwnerDetails
 
 
-def card(facts: dict[str, Any], words: Words, day: date) -> str:
+def card(facts: dict[str, Any], details: OwnerDetails, day: date) -> str:
     """Return the dataset card of redacted pictures as Markdown.
 
     Args:
         facts: The manifest of the release.
-        words: The words that only the owner of the release knows.
+        details: What only the owner of the release can say about it.
         day: The day on which the card is written.
     """
-    claim, name = facts["certificate"], words.name or FILL_IN
+    claim, name = facts["certificate"], details.name or FILL_IN
     kinds = ", ".join(f"{count} {kind}" for kind, count in facts["kinds"].items()) or "none"
     promised = claim["epsilon"] is not None
     rows = {
@@ -40,7 +40,7 @@ def card(facts: dict[str, Any], words: Words, day: date) -> str:
         "was replaced without being read. Beside each lies its record, `NAME.record.json`."
     )
     lines = [
-        *opening(name, front, description, words, facts["labels"], day, rows),
+        *opening(name, front, description, details, facts["labels"], day, rows),
         "",
         "ε = 0 means: two originals that differ in a region alone, and were compressed alike, become the same file.",
         "",

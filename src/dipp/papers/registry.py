@@ -17,10 +17,10 @@ def entry(released: ReleaseDescription) -> dict[str, Any]:
     Raises:
         NoCertificateError: The release has no certificate, so there is nothing to register.
     """
-    words, claim = released.words, released.certificate
+    details, claim = released.details, released.certificate
     if claim is None:
         raise NoCertificateError("registry", "takes no entry of a release without a certificate")
-    day, curators = released.day.isoformat(), list(words.curators) or [FILL_IN]
+    day, curators = released.day.isoformat(), list(details.curators) or [FILL_IN]
     return {
         "url_slug": _slug(released.name, "-".join(curators), day[:4]),
         "status": "Draft",
@@ -29,9 +29,9 @@ def entry(released: ReleaseDescription) -> dict[str, Any]:
             "basic": {
                 "name": released.name,
                 "data_curators": curators,
-                "intended_use": words.use or FILL_IN,
+                "intended_use": details.use or FILL_IN,
                 "data_product_type": "Dataset",
-                "data_product_region": words.region or FILL_IN,
+                "data_product_region": details.region or FILL_IN,
                 "description": released.description,
                 "publication_date": day,
             },
@@ -63,7 +63,7 @@ def entry(released: ReleaseDescription) -> dict[str, Any]:
                 "justification": FILL_IN + ": why this ε?",
             },
             "administrative": {
-                "sources": words.url or FILL_IN,
+                "sources": details.url or FILL_IN,
                 "notes": f"Recognisable: {released.recognisable}. Not covered: "
                 + "; ".join(released.not_covered)
                 + ".",
@@ -79,7 +79,7 @@ def text(released: ReleaseDescription) -> str:
 
 
 def _slug(*parts: str) -> str:
-    """Return the name of an entry, which the registry makes from name, curators and year."""
+    """Return the name that the registry gives to an entry; `parts` are name, curators and year."""
     return "_".join(re.sub(r"\W+", "_", part.lower()) for part in parts).replace("_", "-")
 
 

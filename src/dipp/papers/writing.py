@@ -16,7 +16,7 @@ from dipp.data.shards import Shard
 from dipp.errors import DippError
 from dipp.papers import croissant, redaction, registry
 from dipp.papers.card import card
-from dipp.papers.guarantee import ReleaseDescription, Words
+from dipp.papers.guarantee import OwnerDetails, ReleaseDescription
 
 CARD, CROISSANT, REGISTRY = PAPERS
 
@@ -26,7 +26,7 @@ def folder_of(release: Path) -> Path:
     return release if release.is_dir() else release.with_name(f"{release.name}.papers")
 
 
-def write(release: Path, words: Words, output: Path | None = None, *, overwrite: bool = False) -> list[Path]:
+def write(release: Path, details: OwnerDetails, output: Path | None = None, *, overwrite: bool = False) -> list[Path]:
     """Write the papers of a release, and return their paths.
 
     There are three papers. A release without a certificate has no entry for the registry, and a release of redacted
@@ -35,7 +35,7 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
 
     Args:
         release: A folder that `dipp privatize` wrote, or a `.dipp` file.
-        words: The words that only the owner of the release knows.
+        details: What only the owner of the release can say about it.
         output: Folder of the papers. By default `folder_of`.
         overwrite: Whether to replace files that somebody may have edited.
 
@@ -47,12 +47,12 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
     """
     target = output or folder_of(release)
     if release.is_dir() and (facts := manifest_of(release))["format"] == REDACTED:
-        return [_write_card(facts, words, release, target, overwrite=overwrite)]
-    released = ReleaseDescription.read(release, words)
+        return [_write_card(facts, details, release, target, overwrite=overwrite)]
+    released = ReleaseDescription.read(release, details)
     base = "../" if target == folder_of(release) and not released.is_dataset else ""
     text_labels = released.is_dataset and _text_labels(release / released.parts[0].name)
     texts = _texts(released, base, text_labels)
-    draft = ReleaseDescription.read(release, Words())
+    draft = ReleaseDescription.read(release, OwnerDetails())
     for name in texts:
         if not _is_draft(target / name, draft, base, text_labels):
             files.require_new(target / name, overwrite=overwrite)
@@ -66,10 +66,10 @@ def write(release: Path, words: Words, output: Path | None = None, *, overwrite:
     return [target / name for name in texts]
 
 
-def _write_card(facts: dict[str, Any], words: Words, release: Path, target: Path, *, overwrite: bool) -> Path:
+def _write_card(facts: dict[str, Any], details: OwnerDetails, release: Path, target: Path, *, overwrite: bool) -> Path:
     """Write the card of a release of redacted pictures, and return its path."""
-    named = replace(words, name=words.name or release.resolve().name)
-    draft = replace(Words(), name=release.resolve().name)
+    named = replace(details, name=details.name or release.resolve().name)
+    draft = replace(OwnerDetails(), name=release.resolve().name)
     path = target / CARD
     if not _is_written(path, lambda day: redaction.card(facts, draft, day)):
         files.require_new(path, overwrite=overwrite)
@@ -89,12 +89,19 @@ def _texts(released: ReleaseDescription, base: str, text_labels: bool) -> dict[s
 
 
 def _is_draft(path: Path, draft: ReleaseDescription, base: str, text_labels: bool) -> bool:
-    """Return whether a paper is exactly what `dipp privatize` has written."""
+    """Return whether a paper is unchanged since `dipp privatize` wrote it.
+
+    Args:
+        path: File of the paper.
+        draft: The release, without any details of its owner.
+        base: Path or URL before the names of the release's files.
+        text_labels: Whether labels are text.
+    """
     return _is_written(path, lambda day: _texts(replace(draft, day=day), base, text_labels)[path.name])
 
 
 def _is_written(path: Path, text: Callable[[date], str]) -> bool:
-    """Return whether a file has exactly the text of one of the days that are named in it."""
+    """Return whether a file has exactly the text that `text` returns for one of the days named in the file."""
     try:
         content = path.read_text(encoding="utf-8")
         days = {date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", content)}

@@ -59,14 +59,23 @@ def about_pictures(originals: Pixels, released: Pixels) -> float | None:
 
 
 def _cells(picture: Pixels, side: int) -> Integers:
-    """Return the whole cells of a picture, as integers (cells, values of a cell)."""
+    """Return the cells of a picture that the edge does not cut off, as integers (cells, values of a cell)."""
     rows, columns = (length // side for length in picture.shape[:2])
     whole = picture[: rows * side, : columns * side].astype(np.int64)
     return whole.reshape(rows, side, columns, side, -1).swapaxes(1, 2).reshape(rows * columns, -1)
 
 
 def _right(true: Integers, other: Integers, seen: Integers) -> float | None:
-    """Return the share of rows of `seen` that are nearer to `true` than to `other`; None if these two never differ."""
+    """Return the share of released pictures or cells that are nearer to their original than to another original.
+
+    Args:
+        true: A row of values for each original, (N, values).
+        other: For each of them, another original.
+        seen: For each of them, what was released.
+
+    Returns:
+        A number from 0 to 1; a tie counts half. None if `true` and `other` never differ.
+    """
     differ = (true != other).any(axis=1)
     if not differ.any():
         return None

@@ -31,7 +31,7 @@ class SmallNetwork:
     """Number of training steps."""
 
     def fit(self, pictures: Pixels, people: Integers) -> Scores:
-        """Train the network on a gallery, and return a function that scores probes: the logits of its people.
+        """Train the network on a gallery, and return a function that scores probes by the network's logits.
 
         Args:
             pictures: Pictures of the gallery, uint8 (N, H, W, 3).
@@ -84,7 +84,7 @@ def planes(pictures: Pixels) -> Tensor:
 
 
 def _varied(batch: Tensor) -> Tensor:
-    """Return pictures that are shifted, and made brighter or darker, at random."""
+    """Return a batch of pictures, each shifted and made brighter or darker at random."""
     import torch
 
     across, down = torch.randint(-SHIFT, SHIFT + 1, (2,)).tolist()

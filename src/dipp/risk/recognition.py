@@ -70,7 +70,7 @@ def recognition(scores: Floats, people: Integers) -> Recognition:
 
     Args:
         scores: float64 (pictures, people).
-        people: The number of the right person of each picture, int64 (pictures,).
+        people: For each picture, the number of the right person: int64 (pictures,).
 
     Raises:
         DippError: There are no pictures, or their numbers differ.
@@ -155,7 +155,15 @@ def greys(pictures: Pixels, side: int) -> Floats:
 
 
 def _discriminants(centred: Floats, people: Integers) -> Floats:
-    """Return the axes, pixels × (P − 1), along which people differ most and pictures of one person least."""
+    """Return the axes along which people differ most, and pictures of one person least.
+
+    Args:
+        centred: Pictures of the gallery as rows of grey values, less their mean: float64 (N, pixels).
+        people: The person of each picture, int64 (N,).
+
+    Returns:
+        float64 (pixels, people − 1).
+    """
     count, every = len(centred), np.unique(people)
     if count <= len(every):
         raise DippError(

@@ -49,7 +49,7 @@ SEVERAL = "a folder for each of two or more people, with two or more pictures in
 
 
 class ComparedPicture(NamedTuple):
-    """A picture, and what a receiver sees of it."""
+    """An original picture, and the picture that a receiver decodes."""
 
     path: Path
     original: Pixels
@@ -68,12 +68,13 @@ class RiskSurvey:
         unit: Unit of the certificate, in a word or two.
         epsilon: Pure ε of the unit.
         psnr: Mean PSNR in dB.
-        guesses: Share of right guesses by their subject: "pixel", "16×16 cell" or "picture".
+        guesses: Share of right guesses by what they are about: "pixel", "16×16 cell" or "picture".
         faces: Number of originals in which a face is detected, and how many of their released pictures still show one;
             None if not measured.
-        recognised: Top-1 by attacker, such as "naive dlib"; empty if not measured.
+        recognised: Share of pictures whose person is named (top-1), by attacker, such as "naive dlib"; empty if not
+            measured.
         people: Number of people, 0 if not measured.
-        allowed: Largest top-1 that the certificate allows; None if its unit is not the whole picture.
+        allowed: Largest such share that the certificate allows; None if its unit is not the whole picture.
         characters: Number of characters that tesseract reads in the originals, and how many of them it still reads in
             the released pictures; None if not measured.
         missing: Measures that could not be taken, each with what it needs.
@@ -184,7 +185,14 @@ def measured(shown: Sequence[ComparedPicture], certificate: Certificate, unit: U
 
 
 def _or_missing(what: str, measure: Callable[[Any], Any], shown: Any, missing: dict[str, str]) -> Any:
-    """Return a measure; or None, after writing into `missing` what the measure needs."""
+    """Return what `measure` returns for `shown`; or None if it returns text, which says what it needs.
+
+    Args:
+        what: Name of the measure.
+        measure: The function that measures.
+        shown: What it gets: pictures.
+        missing: Receives that text under the name of the measure.
+    """
     result = measure(shown)
     if isinstance(result, str):
         missing[what] = result
@@ -218,7 +226,7 @@ def _guesses(shown: Sequence[ComparedPicture], unit: Unit) -> dict[str, float]:
 
 
 def _faces(shown: Sequence[ComparedPicture]) -> tuple[int, int] | str:
-    """Return in how many originals dlib detects a face, and how many released pictures of these still show one.
+    """Return in how many originals dlib detects a face, and in how many of their released pictures it still does.
 
     If this cannot be measured, return what it needs.
     """
@@ -240,7 +248,9 @@ def _people(shown: Sequence[ComparedPicture]) -> list[list[ComparedPicture]]:
 
 
 def _recognised(people: list[list[ComparedPicture]]) -> dict[str, float] | str:
-    """Return top-1 of each installed recogniser on the originals, and for the naive and the parrot attacker.
+    """Return how often each installed recogniser names the right person: in originals, and in released pictures.
+
+    For released pictures, it is the recogniser of the naive and of the parrot attacker (`recognition`).
 
     If this cannot be measured, return what it needs.
     """

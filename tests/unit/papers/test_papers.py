@@ -31,7 +31,7 @@ from dipp.data.folder import PAPERS
 from dipp.data.privatize import privatize
 from dipp.errors import NoCertificateError
 from dipp.papers import guarantee, registry, writing
-from dipp.papers.guarantee import FILL_IN, ReleaseDescription, Words
+from dipp.papers.guarantee import FILL_IN, OwnerDetails, ReleaseDescription
 from dipp.planning.presets import DIFFC
 from dipp.privacy import advice
 from dipp.privacy.printing import upper
@@ -43,7 +43,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"),
 ]
 SCHEMA = yaml.safe_load((ROOT / "tests" / "schemas" / "opendp" / "deployments-schema.yaml").read_text())
-WORDS = Words("Pets", ("Ministry of Pets", "Cats' Guild"), "CC-BY-4.0", "training", "Earth", "https://example.org/pets")
+DETAILS = OwnerDetails(
+    "Pets", ("Ministry of Pets", "Cats' Guild"), "CC-BY-4.0", "training", "Earth", "https://example.org/pets"
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +76,14 @@ def problems(entry: Any) -> list[str]:
 # OpenDP's registry.
 
 
-@pytest.mark.parametrize("words", [WORDS, Words()], ids=["filled in", "as privatize leaves it"])
-def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -> None:
+@pytest.mark.parametrize("details", [DETAILS, OwnerDetails()], ids=["filled in", "as privatize leaves it"])
+def test_the_registry_takes_the_entry(details: OwnerDetails, dataset: Path, made: Path) -> None:
     """Entries of files and of datasets keep the schema and the other rules of the registry."""
     for release in (dataset, made):
-        text = registry.text(ReleaseDescription.read(release, words))
+        text = registry.text(ReleaseDescription.read(release, details))
         entry = yaml.safe_load(text)
         assert problems(entry) == []
-        assert entry == registry.entry(ReleaseDescription.read(release, words))
+        assert entry == registry.entry(ReleaseDescription.read(release, details))
         basic = entry["deployment"]["basic"]
         slug = [basic["name"], "-".join(basic["data_curators"]), basic["publication_date"].split("-")[0]]
         expected = "_".join(re.sub(r"\W+", "_", part.lower()) for part in slug).replace("_", "-")
@@ -92,7 +94,7 @@ def test_the_registry_takes_the_entry(words: Words, dataset: Path, made: Path) -
 
 
 def test_the_schema_refuses_a_wrong_entry(dataset: Path) -> None:
-    entry = registry.entry(ReleaseDescription.read(dataset, WORDS))
+    entry = registry.entry(ReleaseDescription.read(dataset, DETAILS))
     entry["deployment"]["surprise"] = 1
     del entry["deployment"]["basic"]["intended_use"]
     entry["deployment"]["basic"]["publication_date"] = "16 November"
@@ -111,7 +113,7 @@ def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
             {path} if not isinstance(node, dict) else {one for k, v in node.items() for one in filled(v, f"{path}/{k}")}
         )
 
-    missing = leaves(SCHEMA) - filled(registry.entry(ReleaseDescription.read(dataset, WORDS)))
+    missing = leaves(SCHEMA) - filled(registry.entry(ReleaseDescription.read(dataset, DETAILS)))
     assert missing == {
         "/deployment/basic/data_product_sector",
         "/deployment/deployment_model/data_source_type_details",
@@ -122,21 +124,21 @@ def test_every_field_of_the_third_tier_is_there(dataset: Path) -> None:
 def test_an_entry_has_the_numbers_of_the_certificate(dataset: Path, made: Path) -> None:
     for release, claim in ((dataset, dipp.load(dataset).certificate), (made, dipp.open(made).certificate)):
         assert claim is not None
-        entry = registry.entry(ReleaseDescription.read(release, WORDS))["deployment"]["privacy_loss"]
+        entry = registry.entry(ReleaseDescription.read(release, DETAILS))["deployment"]["privacy_loss"]
         assert entry["privacy_parameters"] == {"epsilon": claim.epsilon, "rho": claim.rho}
         assert entry["privacy_unit"] == claim.unit.words
         assert f"ε = {upper(claim.epsilon)} (pure), ρ = {upper(claim.rho)}" in entry["privacy_parameters_details"]
     at = dipp.open(made).certificate.epsilon_at_delta
     assert at is not None
-    assert f"(ε, δ) = ({upper(at)}, 1e-06)" in ReleaseDescription.read(made, WORDS).parameters
+    assert f"(ε, δ) = ({upper(at)}, 1e-06)" in ReleaseDescription.read(made, DETAILS).parameters
 
 
 def test_a_release_without_certificate_is_not_registered(tmp_path: Path) -> None:
     """It has a card, which says that it is not private, and metadata."""
     build(small_plan(DIFFC), [(4, 5, 3)]).save(tmp_path / "d.dipp")
     with refused("registry", kind=NoCertificateError):
-        registry.entry(ReleaseDescription.read(tmp_path / "d.dipp", WORDS))
-    written = writing.write(tmp_path / "d.dipp", WORDS)
+        registry.entry(ReleaseDescription.read(tmp_path / "d.dipp", DETAILS))
+    written = writing.write(tmp_path / "d.dipp", DETAILS)
     assert [path.name for path in written] == [*PAPERS[:2]]
     text = written[0].read_text()
     assert "this coding is not differentially private" in text
@@ -150,7 +152,7 @@ def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> Non
     """MLCommons' own library reads it without an error or a warning, and finds the records."""
     import mlcroissant
 
-    writing.write(dataset, WORDS, overwrite=True)
+    writing.write(dataset, DETAILS, overwrite=True)
     croissant = mlcroissant.Dataset(jsonld=str(dataset / "croissant.json"))
     issues = croissant.metadata.ctx.issues
     assert (set(issues.errors), set(issues.warnings)) == (set(), set())
@@ -170,7 +172,7 @@ def test_croissant_is_valid_and_its_records_are_the_shards(dataset: Path) -> Non
 def test_the_library_notices_wrong_croissant(break_it: str, dataset: Path, tmp_path: Path) -> None:
     import mlcroissant
 
-    writing.write(dataset, WORDS, tmp_path)
+    writing.write(dataset, DETAILS, tmp_path)
     content = json.loads((tmp_path / "croissant.json").read_text())
     match break_it:
         case "two fields of one name":
@@ -188,7 +190,7 @@ def test_the_library_notices_wrong_croissant(break_it: str, dataset: Path, tmp_p
 def test_croissant_of_a_single_file(made: Path) -> None:
     import mlcroissant
 
-    writing.write(made, WORDS, overwrite=True)
+    writing.write(made, DETAILS, overwrite=True)
     croissant = mlcroissant.Dataset(jsonld=str(made.with_name("a.dipp.papers") / "croissant.json"))
     assert not croissant.metadata.ctx.issues.errors
     assert [(one.name, one.content_url) for one in croissant.metadata.distribution] == [("a.dipp", "../a.dipp")]
@@ -203,7 +205,7 @@ def test_labels_may_be_text(model: Path, tmp_path: Path) -> None:
     pq.write_table(table.drop_columns("label").append_column("label", [names]), tmp_path / "t.parquet")
     out = tmp_path / "out"
     privatize(str(tmp_path / "t.parquet"), out, tiny_codec(model), str(model), LocalEngine(1), Choices())
-    writing.write(out, WORDS)
+    writing.write(out, DETAILS)
     fields = json.loads((out / "croissant.json").read_text())["recordSet"][0]["field"]
     assert {field["name"]: field["dataType"] for field in fields}["label"] == "sc:Text"
 
@@ -213,7 +215,7 @@ def test_labels_may_be_text(model: Path, tmp_path: Path) -> None:
 
 def test_the_card_answers_the_questions_about_the_guarantee(dataset: Path) -> None:
     """Unit, definition, parameters, what is not protected, composition, post-processing, mechanism, versions, trust."""
-    writing.write(dataset, WORDS, overwrite=True)
+    writing.write(dataset, DETAILS, overwrite=True)
     text = (dataset / "README.md").read_text()
     _, front, body = text.split("---\n", 2)
     assert yaml.safe_load(front)["license"] == "CC-BY-4.0"
@@ -250,7 +252,7 @@ def test_the_commands_in_the_card_work(
     """They run in the folder of the release, and add no file to it."""
     place = tmp_path / "release"
     shutil.copytree(dataset, place)
-    writing.write(place, WORDS, overwrite=True)
+    writing.write(place, DETAILS, overwrite=True)
     before = {path.name for path in place.iterdir()}
     monkeypatch.chdir(place)
     commands, loading = snippets(place / "README.md")
@@ -267,7 +269,7 @@ def test_the_commands_in_the_card_work(
 
 def test_the_card_of_a_file_has_its_name(made: Path) -> None:
     spaced = made.rename(made.with_name("two words.dipp"))
-    writing.write(spaced, WORDS)
+    writing.write(spaced, DETAILS)
     commands, loading = snippets(spaced.with_name("two words.dipp.papers") / "README.md")
     assert [arguments[1] for arguments in commands.commands] == ["two words.dipp"] * 2
     assert 'dipp.load("two words.dipp", cache="decoded")' in loading.text
@@ -275,7 +277,7 @@ def test_the_card_of_a_file_has_its_name(made: Path) -> None:
 
 def test_the_card_of_a_sensing_release_names_its_mechanism(tmp_path: Path) -> None:
     made_of(release_of(sensing_plan()), [(4, 5, 3)]).save(tmp_path / "s.dipp")
-    assert "randomised response" in ReleaseDescription.read(tmp_path / "s.dipp", WORDS).mechanism
+    assert "randomised response" in ReleaseDescription.read(tmp_path / "s.dipp", DETAILS).mechanism
 
 
 # The commands.
@@ -311,21 +313,21 @@ def test_only_papers_that_nobody_has_changed_are_replaced(made: Path, monkeypatc
     place = made.with_name("a.dipp.papers")
     with monkeypatch.context() as patched:
         patched.setattr(guarantee, "datetime", EarlierClock)
-        writing.write(made, Words())
+        writing.write(made, OwnerDetails())
         assert "2001-02-03" in (place / "README.md").read_text()
-        writing.write(made, Words())
-    writing.write(made, WORDS)
+        writing.write(made, OwnerDetails())
+    writing.write(made, DETAILS)
     filled_in = {paper.name: paper.read_text() for paper in place.iterdir()}
     assert "Ministry of Pets" in filled_in["README.md"]
     with refused("output", "README.md"):
-        writing.write(made, Words())
+        writing.write(made, OwnerDetails())
     (place / "README.md").unlink()
     (place / "croissant.json").unlink()
     (place / "deployment.yaml").write_text("of mine")
     with refused("output", "deployment.yaml"):
-        writing.write(made, WORDS)
+        writing.write(made, DETAILS)
     assert [path.name for path in place.iterdir()] == ["deployment.yaml"]
-    writing.write(made, WORDS, overwrite=True)
+    writing.write(made, DETAILS, overwrite=True)
     assert {paper.name for paper in place.iterdir()} == filled_in.keys()
     assert "Ministry of Pets" in (place / "deployment.yaml").read_text()
 
@@ -336,7 +338,7 @@ def test_damaged_manifests_are_refused_in_one_line(dataset: Path, tmp_path: Path
         del content[part]
         (tmp_path / "manifest.json").write_text(json.dumps(content))
         with refused(tmp_path, "manifest"):
-            writing.write(tmp_path, WORDS)
+            writing.write(tmp_path, DETAILS)
         assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
 
 
