@@ -103,7 +103,7 @@ class HalfPrecisionModel(LatentDenoiser):
 class RandomText(OneTextConditioning):
     """A prompt that no text encoder has seen."""
 
-    def told(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
+    def conditions(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:  # noqa: ARG002
         """Return random states with the shape of CLIP's."""
         return (torch.randn(1, TOKENS, TEXT, generator=torch.Generator().manual_seed(0)).to(device),)
 
@@ -196,7 +196,7 @@ def model(widths: tuple[int, ...], device: torch.device) -> LatentDenoiser:
     return LatentDenoiser(
         network=filled(unet, device),
         vae=filled(vae, device),
-        told=RandomText(),
+        conditioning=RandomText(),
         ladder=ladder,
         schedule=ladder.schedule(),
         latents=Latents(8, 4),
@@ -309,12 +309,12 @@ def measure(name: str, sides: list[int], rounds: int, steps: int, device: torch.
 
 def in_fp16(denoiser: LatentDenoiser, side: int, rounds: int) -> dict[str, Any]:
     """Return the time and memory of a call of the network alone with fp16 weights, and nothing else in memory."""
-    network, (told,) = (
+    network, (text,) = (
         copy.deepcopy(denoiser.network).half(),
-        denoiser.told.told(denoiser.pipeline, "", denoiser.device),
+        denoiser.conditioning.conditions(denoiser.pipeline, "", denoiser.device),
     )
     state = torch.randn(1, 4, side // 8, side // 8, device=denoiser.device).half()
-    times, watch, own = torch.full((1,), 500.0, device=denoiser.device), Watch(denoiser.device), told.half()
+    times, watch, own = torch.full((1,), 500.0, device=denoiser.device), Watch(denoiser.device), text.half()
     before = torch.cuda.memory_allocated() - sum(p.numel() * 2 for p in network.parameters())
     with torch.inference_mode():
         watch.take("a call", lambda: network(state, times, own, return_dict=False), rounds)
