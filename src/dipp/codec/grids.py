@@ -213,7 +213,7 @@ def _part(axis: int, positions: Any) -> tuple[Any, ...]:
 
 
 def _weights(values: NDArray[Any], axis: int, other: Array) -> Array:
-    """Return weights (length,) in a shape that multiplies another array along one axis."""
+    """Return weights (length,), reshaped so that they multiply another array along one axis."""
     return alike(values.reshape(-1, *(1,) * (other.ndim - 1 - axis)), other)
 
 

@@ -270,7 +270,7 @@ def _of_dicom(image: Dicom, channels: int, window: Window | None) -> CodecPictur
 def _of_values(
     values: NDArray[Any], channels: int, window: Window | None, *, grey: bool, inverted: bool = False
 ) -> CodecPicture:
-    """Return a picture from whole numbers, (H, W) or (H, W, 3), by a window if they have more than eight bits."""
+    """Return a picture made from whole numbers, (H, W) or (H, W, 3). Numbers of more than eight bits need a window."""
     values = values[..., None] if values.ndim == 2 else values
     stored: NDArray[Any] | None = None
     if values.dtype != np.uint8:

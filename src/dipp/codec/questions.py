@@ -108,7 +108,7 @@ def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _signs(seed: bytes, number: int, count: int, dims: int) -> Floats:
-    """Return public random signs, count × dims."""
+    """Return the public random signs that are the candidates of step `number`, count × dims."""
     drawn = randomness.uniforms(randomness.stream(seed, 0, number, "question/signs"), count * dims)
     return np.where(drawn < 0.5, np.float32(-1), np.float32(1)).reshape(count, dims)
 

@@ -223,7 +223,7 @@ class Sensing(Trajectory):
         return schedule.nearest(self.snr(steps)) if steps else len(schedule) - 1
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Return γ_t·y for the state y, as a state at the timestep t whose SNR is nearest, and t."""
+        """Return the state y times γ_t, as a state of the noise schedule, and the timestep t whose SNR is nearest."""
         t = self.timestep(steps)
         return self.denoiser.schedule.gamma(t) * self._parts(state)[0], t
 
@@ -311,7 +311,7 @@ class Answers(Trajectory):
         return schedule.nearest(step.snr_gain * share)
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Return γ_t times the estimates, interpolated to the picture's size, and the timestep t."""
+        """Return the estimates at the picture's size, times γ_t, as a state of the noise schedule at a timestep t, and t."""
         t = self.timestep(steps)
         if not steps:
             return self.denoiser.schedule.gamma(t) * state, t

@@ -126,19 +126,19 @@ class NoiseSchedule:
         return cls(alphas, config.get("prediction_type", "epsilon"))
 
     def __len__(self) -> int:
-        """Return T, the number of timesteps."""
+        """Return the number T of timesteps."""
         return len(self.alphas_cumprod)
 
     def gamma(self, t: int) -> float:
-        """Return γ_t = √ᾱ_t, the factor of the image in a state."""
+        """Return the factor γ_t = √ᾱ_t of the image in a state."""
         return math.sqrt(self._alpha(t))
 
     def sigma(self, t: int) -> float:
-        """Return σ_t = √(1 − ᾱ_t), the deviation of the noise in a state."""
+        """Return the deviation σ_t = √(1 − ᾱ_t) of the noise in a state."""
         return math.sqrt(1 - self._alpha(t))
 
     def snr(self, t: int) -> float:
-        """Return SNR(t) = ᾱ_t/(1 − ᾱ_t). Some public code calls the square root of this number SNR."""
+        """Return the signal-to-noise ratio SNR(t) = ᾱ_t/(1 − ᾱ_t). Some public code calls its square root SNR."""
         return self._alpha(t) / (1 - self._alpha(t))
 
     def step(self, t: int, s: int) -> Transition:
@@ -232,11 +232,11 @@ class NoiseSchedule:
         return tuple(sorted({t} | nearest, reverse=True))
 
     def _half_log_snrs(self) -> NDArray[np.float64]:
-        """Return λ_t = log(γ_t/σ_t) of all timesteps."""
+        """Return half of the logarithm of the SNR, log(γ_t/σ_t), of all timesteps."""
         return (np.log(self.alphas_cumprod) - np.log1p(-self.alphas_cumprod)) / 2
 
     def _alpha(self, t: int) -> float:
-        """Return ᾱ_t, or raise if there is no timestep t."""
+        """Return the noise level ᾱ_t, or raise if there is no timestep t."""
         if not 0 <= t < len(self):
             raise DippError("t", f"must be a timestep from 0 to {len(self) - 1}, got {t}")
         return float(self.alphas_cumprod[t])

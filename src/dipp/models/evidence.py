@@ -174,7 +174,7 @@ def levels(precision: Array) -> Array:
 
 
 def _map(precision: Array, other: Array) -> Array:
-    """Return a precision as a map of the shape of `other`."""
+    """Return a precision, which is a number or a map, as a map of the shape of `other`."""
     if isinstance(precision, int | float):
         return library(other).full_like(other, precision)
     return library(other).broadcast_to(_like(precision, other), other.shape)

@@ -36,7 +36,7 @@ FIRST = "UNet2DModel"
 
 
 def identity(network: Mapping[str, Any], scheduler: Mapping[str, Any], tensors: Mapping[str, Array]) -> str:
-    """Return the identity of a denoiser on pixels, as this module defines it.
+    """Return the identity of a denoiser on pixels: the SHA-256 over its configs and weights that this module defines.
 
     Args:
         network: The network config.

@@ -79,7 +79,7 @@ class NetworkDenoiser(Denoiser):
     @staticmethod
     @abstractmethod
     def _output(network: Any, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-        """Return the output of the network for a batch and one number."""
+        """Return the output of the network for a batch of states at one number: a timestep or an SNR."""
 
     @classmethod
     def _forward(cls, network: Any, x: torch.Tensor, number: torch.Tensor, numbers: Numbers) -> torch.Tensor:
@@ -107,7 +107,7 @@ class NetworkDenoiser(Denoiser):
         return in_calls(predict, x, self.pixels_per_call[self.device.type])
 
     def _predict(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
-        """Return the network's output for one batch; on CUDA small pictures go through captured graphs."""
+        """Return the network's output for states at a number. On CUDA, small pictures go through captured graphs."""
         import torch
 
         cuda = self.device.type == "cuda"

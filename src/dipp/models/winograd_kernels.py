@@ -244,7 +244,7 @@ def convolve_tiles(
     start: int,
     stop: int,
 ) -> None:
-    """Compute `winograd.convolve` for the tiles from number `start` to `stop`."""
+    """Compute the tiles from number `start` to `stop` of the convolution that `winograd.convolve` describes."""
     inputs, across = x.shape[2], -(-out.shape[1] // OUT)
     transformed = np.zeros((TILES, PRODUCTS, inputs), np.float32)
     products = np.empty((TILES, PRODUCTS, PANEL), np.float32)

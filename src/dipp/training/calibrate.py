@@ -109,7 +109,7 @@ def coded_errors(plan: Plan, denoiser: Denoiser, pixels: Pixels) -> list[float]:
 
 
 def _inflated(table: ErrorTable, denoiser: Denoiser, preset: SteppedPreset, pixels: Pixels) -> ErrorTable:
-    """Return the table with factors: errors along coded chains of a preset, divided by those the table expects."""
+    """Return the table with new factors: errors on coded chains of a preset, divided by those of the table."""
     factors: dict[float, list[float]] = {}
     for budget in map(Budget.pure, EPSILONS):
         plans = preset.planner(denoiser, table, budget, Geometry.of(pixels.shape[1:]))

@@ -251,12 +251,12 @@ def _parquet(path: Path) -> Iterator[bytes | None]:
 
 
 def _tiles(picture: Pixels, size: int) -> list[Pixels]:
-    """Return tiles on an even grid of at most √TILES × √TILES. They overlap only where the picture is too small."""
+    """Return square tiles of a picture, on an even grid of at most √TILES × √TILES. They overlap in a small picture."""
     rows, columns = (_starts(side, size) for side in picture.shape[:2])
     return [picture[top : top + size, left : left + size] for top in rows for left in columns]
 
 
 def _starts(side: int, size: int) -> list[int]:
-    """Return where the tiles along one side start, in pixels."""
+    """Return where tiles of `size` pixels start along a side of a picture, in pixels."""
     count = min(-(-side // size), round(TILES**0.5))
     return sorted({round(start) for start in np.linspace(0, side - size, count)})

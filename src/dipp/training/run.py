@@ -282,7 +282,7 @@ class TrainingRun:
         torch._foreach_add_(self.average, moved)
 
     def _predict(self, told: torch.Tensor, snr: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        """Return the network's prediction.
+        """Return the network's predictions for stacked planes, SNRs, and masks of what is inside.
 
         It is computed in bf16 on CUDA only, because on some CPUs the backward pass ends in an illegal instruction.
         """
