@@ -311,7 +311,7 @@ class Answers(Trajectory):
         return schedule.nearest(step.snr_gain * share)
 
     def noisy(self, steps: int, state: Array) -> tuple[Array, int]:
-        """Return the estimates at the picture's size, times γ_t, as a state of the noise schedule at a timestep t, and t."""
+        """Return the estimates at the picture's size, times γ_t, as a state of the noise schedule, and its timestep."""
         t = self.timestep(steps)
         if not steps:
             return self.denoiser.schedule.gamma(t) * state, t
