@@ -86,9 +86,9 @@ class PrivatizeOptions(EncodeOptions, RedactOptions, total=False):
 
     By default the paths beside the pictures, or without paths the numbers of the rows from 0."""
     gaps: str | None
-    """For frames of a video, in the order of their names: "refuse" or "cover" regions that are missing in between.
+    """For frames of a video, in the order of their names: what to do if a region is missing in frames between others.
 
-    By default, pictures are independent."""
+    "refuse" raises an error, "cover" hides the region there too. By default, pictures are independent."""
 
     split: str | None
     """Part of the source to read, such as "train", if it has parts."""

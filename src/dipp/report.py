@@ -256,7 +256,7 @@ def mechanism_text(audit: MechanismAudit) -> str:
 
 
 def _exact_lines(exact: Sequence[ExactAudit]) -> list[str]:
-    """Return a table of the losses and divergences of pairs, a row for each kind of pairs."""
+    """Return a table of the exact losses and divergences between pairs of pictures, by the kind of pairs."""
     lines = [f"{'audit':<42} {'claimed':>10} {'observed':>10} {'ratio':>8}"]
     for pairs in exact:
         name = f"exact, {len(pairs.observed)} {pairs.kind} pairs"

@@ -240,7 +240,7 @@ class Archive:
 
     @property
     def payload_bpp(self) -> float:
-        """Bits per pixel of the indices alone, which is what papers compare."""
+        """Bits per pixel of the indices alone, which research articles compare."""
         return self.payload_bits / max(self.pixels, 1)
 
     @property
@@ -317,7 +317,7 @@ def _beacon_facts(parameters: PublicParameters) -> dict[str, Any] | None:
 
 
 def _as_rows(indices: Any, length: int) -> Integers:
-    """Return images of one size as an array of integers."""
+    """Return the indices of images of one size as an array (images, length), or raise if they have another length."""
     try:
         rows = np.array(indices)
     except ValueError:

@@ -152,7 +152,7 @@ class FixedLayout(Layout):
 
     @functools.cached_property
     def _groups(self) -> list[tuple[int, int]]:
-        """Pairs (count, bits): that many numbers of that many bits follow each other in an image."""
+        """Pairs (count, bits) in the order of an image's bits: `count` indices (or a checksum) of `bits` bits each."""
         groups = [(count, step.index_bits) for count, step in zip(self.counts, self.plan.steps, strict=True)]
         return groups + [(1, CHECKSUM_BITS)] * self.has_checksum
 

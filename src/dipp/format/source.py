@@ -18,7 +18,7 @@ FIELD_BYTES = (1, 9 + MAX_PIXELS)
 
 Flags = NDArray[np.bool_]
 Marks = tuple[int, bytes]
-"""The first byte of the field, and one bit per image if only some of them are grey."""
+"""Which images are grey, as files store it: the first byte of the field, and one bit per image if only some are."""
 NO_MARKS: Marks = (0, b"")
 
 
@@ -36,10 +36,13 @@ def to_bytes(window: Window | None, grey: Flags) -> bytes | None:
 
 
 def read(content: bytes) -> tuple[Window | None, Marks]:
-    """Read the window and the marks of grey images. `read_grey` checks the marks once the number of images is known.
+    """Read the window, and the marks that say which images are grey; `read_grey` unpacks the marks.
+
+    Args:
+        content: The bytes of the field.
 
     Returns:
-        The window, None without one, and the packed marks.
+        The window, None without one, and the packed marks, which can be checked once the number of images is known.
 
     Raises:
         DippError: The field is invalid.

@@ -1,11 +1,12 @@
-"""Find shortest paths under a constraint: the path of fewest bits to every node within every charge.
+"""Find shortest paths within a budget: the path of fewest bits from node 0 to every node, for every whole cost.
 
-Nodes are numbered along the way, so that an edge i → j has i < j. An edge takes bits, and is charged a whole number of
-units of the constrained quantity. There may be several options for an edge. With best[0, r] = 0,
+Nodes are numbered along the way, so that an edge i → j has i < j. An edge takes a number of bits, and has a cost, which
+is a whole number. There may be several options for an edge. The fewest bits best[j, r] of a path to node j whose edges
+cost at most r together follow from best[0, r] = 0 and
 
-    best[j, r] = min over i < j and options o of best[i, r − charge(o, i, j)] + bits(o, i, j),
+    best[j, r] = min over i < j and options o of best[i, r − cost(o, i, j)] + bits(o, i, j),
 
-which is exact for these units, up to the rounding of 32-bit floats.
+which is exact up to the rounding of 32-bit floats.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ class Search:
 
     bits: Bits
     """Bits of the edge from node i to node j by option o, at [o, i, j]; ∞ if there is no such edge."""
-    charges: Integers
-    """Number of units that each edge is charged, at [o, i, j]."""
+    costs: Integers
+    """Cost of the edge from node i to node j by option o, a whole number, at [o, i, j]."""
     capacities: tuple[int, ...]
-    """Budgets of the paths, in units, the largest first. It bounds the table `best`."""
+    """Largest costs that paths may have, the largest first."""
 
     @functools.cached_property
     def best(self) -> Bits:
-        """Fewest bits of a path to node j that is charged at most r units, at [j, r]; ∞ if there is no such path."""
+        """Fewest bits of a path to node j that costs at most r, at [j, r]; ∞ if there is no such path."""
         best = np.full((self.bits.shape[1], self.capacities[0] + 1), np.inf, self.bits.dtype)
         relax, _ = _compiled()
-        relax(self.bits, self.charges, best)
+        relax(self.bits, self.costs, best)
         return best
 
     def path(self, node: int, units: int) -> tuple[list[int], list[int]]:
@@ -48,7 +49,7 @@ class Search:
 
         Args:
             node: The last node.
-            units: Largest charge of the path, in units.
+            units: Largest cost of the path.
 
         Raises:
             DippError: There is no such path.
@@ -56,14 +57,14 @@ class Search:
         if not 0 <= units < self.best.shape[1] or np.isinf(self.best[node, units]):
             raise DippError("path", f"to node {node} does not exist within {units} units")
         _, trace = _compiled()
-        nodes, options = trace(self.bits, self.charges, self.best, node, units)
+        nodes, options = trace(self.bits, self.costs, self.best, node, units)
         return nodes.tolist(), options.tolist()
 
 
 def _relax(bits: Bits, charges: Integers, best: Bits) -> None:
-    """Fill `best`, which is ∞ at first."""
+    """Fill the table `best` of fewest bits (`Search.best`), which is ∞ at first."""
     (options, nodes, _), units = bits.shape, best.shape[1]
-    first = np.full(nodes, units)  # the fewest units for which each node is reached
+    first = np.full(nodes, units)  # the least cost for which each node is reached
     first[0], best[0] = 0, 0
     for block in range(1, nodes, 16):  # sixteen ends share each start while it is in the cache
         end = min(block + 16, nodes)

@@ -1,25 +1,26 @@
 """Plan along timesteps: find the steps that a privacy budget is best spent on.
 
-**Graph.** The nodes are all timesteps; an edge t → s < t is a coded step. Paths start at T − 1, whose state is common
-randomness. An edge costs real bits and is charged privacy (`dipp.privacy.budget`).
+**Graph.** The nodes are all timesteps 0 … T − 1 of the noise schedule; an edge t → s < t is a coded step. Paths start
+at T − 1, whose state is common randomness. An edge takes bits, and costs privacy (`dipp.privacy.budget`).
 
 *Bits.* The KL divergence of a step is d·E kl(|error|·√ΔSNR) for its d touched coordinates, with the errors of public
-images (`dipp.planning.table`). Chunks are as large as they may be with index_bits − pad bits of it each. So m chunks
-cost m·⌈KL/m + pad⌉ bits with the flat code, or m times what the code expects (`Code.expected_bits`): by KL alone, tiny
+images (`dipp.planning.table`). Each chunk gets at most index_bits − pad bits of the divergence. So m chunks take
+m·⌈KL/m + pad⌉ bits with the flat code, or m times what the code expects (`Code.expected_bits`): by KL alone, tiny
 steps would look best. Steps that lose more than `saturation` of the shift's energy to the sign channel's bounds
 (`ErrorTable.unsaturated_gains`) are barred, or the shortest path would choose exactly those.
 
 **Path.** To every final timestep, the path of fewest bits within the budget:
 
-- *Pure ε* is a knapsack: best[s, r] = min over t of best[t, r − w(t, s)] + bits(t, s), with the charge w in units of
-  budget/2048, rounded up. No path of k steps within the share 1 − k/2048 of the budget takes fewer bits.
+- *Pure ε* is a knapsack (`dipp.planning.knapsack`): the cost of an edge is its ε as a number of 2048ths of the budget,
+  rounded up. No path of k steps within the share 1 − k/2048 of the budget takes fewer bits.
 - *ρ* is proportional to the gain in SNR, however many the steps (up to truncation, which lowers it): the budget bars
-  final timesteps, and the path is the shortest, exactly. But if chunks keep the coordinates of a pixel apart
-  (`separate`), a step in fewer than C chunks is charged C times as much as one in more: a knapsack again, with both
-  choices for each edge. Its charges are differences of rounded SNRs: rounding does not grow with the number of steps.
+  final timesteps, and the path is the shortest, exactly. But if chunks keep the C coordinates of a pixel apart
+  (`separate`), a step in fewer than C chunks costs C times as much as one in more: a knapsack again, with both
+  options for each edge. Its costs are differences of rounded SNRs: rounding does not grow with the number of steps.
 - *(ε, δ)* is kept by a plan that keeps either ε or the ρ that converts to it: both are solved, and fewer bits win.
-- A sign channel with a period P above C touches a pixel in C of P steps. The search charges the average and takes the
-  first path, from the full budget downward, whose worst pixel is within; that path need not be the best.
+- A sign channel with a period P above C touches a pixel in C of P steps. The search counts the average cost of a pixel,
+  and takes the first path, from the full budget downwards, whose worst pixel is within the budget; that path need not
+  be the best.
 
 Whatever the search believes, a path counts only if its certificate, from its integers, is within the budget.
 
@@ -55,18 +56,18 @@ from dipp.privacy.printing import upper
 Floats = NDArray[np.float64]
 
 RESOLUTION = 2048
-"""Number of units that a budget is divided into."""
+"""Number of equal parts of a budget, in which the costs of edges are counted."""
 NEAR_TIE = 0.1
 """Expected PSNR in dB that is given up for fewer bits."""
 CIFAR = Geometry(32, 32, 3)
 """Default geometry of a planner."""
 MAX_CHUNK = 1 << 18
-"""Largest number of coordinates of a chunk, so that scores stay below 2^30, order included."""
+"""Largest number of coordinates of a chunk, so that scores with the Poisson order stay below 2^30."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a code: more index bits and pad buy quality (a smaller bias of the code) with bits and time."""
+    """The sizes of indices: larger ones take more bits and time, and give a better picture."""
 
     index_bits: int = 17
     """Largest number of bits of an index: log2 of the candidates of a chunk."""
@@ -127,14 +128,14 @@ class Planner:
     table: ErrorTable
     coding: Coding
     chains: str | None = None
-    """Name of the table's inflation for coded chains; None plans as if states of chains were exact."""
+    """Name of the factors in the table by which coded chains have larger errors (`ErrorTable.inflation`); None: 1."""
     geometry: Geometry = CIFAR
     """Geometry of a picture. The plan serves other sizes at about the same bits per pixel."""
     sizes: Sizes = Sizes()
     separate: bool = True
     """Whether the encoder keeps the coordinates of a pixel in different chunks if a step has at least C."""
     area: int = 1
-    """Number of pixels of the picture for each pixel of the geometry; more than 1 if that is of latents."""
+    """Number of pixels of the picture for each pixel of `geometry`; more than 1 if `geometry` is that of latents."""
 
     def __post_init__(self) -> None:
         self.table.require(self.schedule)
@@ -299,16 +300,17 @@ class Planner:
         if budget is None:
             yield Search(bits, np.zeros(bits.shape, np.int32), (0,))
             return
-        # The average over the pixels, if a step does not touch them all; the least share is safe for each pixel.
+        # If a step does not touch all pixels, costs are averages over them. The least capacity is safe for each pixel.
         coordinates = self._mask.mean_touches(self.geometry.channels)
         shares = (1.0, *np.geomspace(0.995, 0.99 * min(coordinates, 1.0), 16))
         capacities = tuple(math.floor(RESOLUTION * share) for share in shares)
         if budget.epsilon is not None:
-            charges = np.ceil(self._edges.loss * (coordinates * SLACK * RESOLUTION / budget.epsilon))
-            yield Search(bits, _units(charges, bits.shape), capacities)
+            costs = np.ceil(self._edges.loss * (coordinates * SLACK * RESOLUTION / budget.epsilon))
+            yield Search(bits, _units(costs, bits.shape), capacities)
         if not (rho := budget.zcdp_limit):
             return
-        # 2·α²·L²·ΔSNR for one coordinate in a selection; C times that for C of them apart, C² times together.
+        # ρ is 2·α²·L²·ΔSNR for one coordinate in a selection; C times that for C coordinates of a pixel in different
+        # selections, and C² times in the same one.
         crowd = self._mask.touches(self.geometry.channels)
         alpha, slope = float(self.coding.code.score_alpha), self.coding.channel.slope
         rate = 2 * alpha**2 * slope**2 * coordinates * SLACK / rho
@@ -318,8 +320,8 @@ class Planner:
             return
         rounded = np.ceil(used * RESOLUTION)
         crowded = np.ceil(self._touched / self._edges.size) < self.geometry.channels
-        charges = (rounded - rounded[:, None]) * np.where(crowded, crowd, 1)
-        yield Search(bits, _units(charges, bits.shape), capacities)
+        costs = (rounded - rounded[:, None]) * np.where(crowded, crowd, 1)
+        yield Search(bits, _units(costs, bits.shape), capacities)
 
 
 def require_limits(schedule: NoiseSchedule, final_timestep: object, bpp: object) -> None:

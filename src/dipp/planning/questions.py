@@ -38,7 +38,7 @@ from dipp.privacy.printing import upper
 CODING = Coding(Sign(period=1), Closest())
 """The coding of all plans of questions."""
 SIGN_SIZES = ((3.0, 6, 16), (5.0, 7, 8), (7.0, 9, 8), (10.0, 10, 4), (math.inf, 12, 2))
-"""For random signs: the largest ε of a draw, the bits of its index, and m."""
+"""For random signs, rows of: the largest ε of a draw, the bits of its index, and the number of best candidates."""
 HALVINGS = 18
 """Number of halvings of a bisection for ε."""
 FLOOR = 10.0
@@ -53,7 +53,7 @@ class Recipe(NamedTuple):
     bits: int
     """log2 of the number of candidates."""
     best: int = 1
-    """m, the number of candidates that count as the best."""
+    """m, the number of nearest candidates that get the heavy weight."""
     signs: bool = False
     """Whether candidates are random signs instead of words."""
     scale: float = 1.0
@@ -85,10 +85,13 @@ class Row(NamedTuple):
     """PSNR in dB of a picture whose draws tell nothing; it is higher for latents, which vary less."""
 
     def expected(self, epsilon: float) -> float:
-        """Return the PSNR that the recipe is expected to have at another ε of the unit.
+        """Return the PSNR, in dB, that the recipe is expected to have at another ε of the unit.
 
         It is the PSNR of the row if at least as many draws tell something. Draws that tell nothing any more have the
         squared error of `floor`. So the result never falls with ε.
+
+        Args:
+            epsilon: Pure ε of the unit.
         """
         told, measured = self._told(epsilon), self._told(self.epsilon)
         error = 10 ** (-self.psnr / 10)
@@ -96,7 +99,11 @@ class Row(NamedTuple):
         return -10 * math.log10(error + lost)
 
     def needed(self, psnr: float) -> float:
-        """Return about the least ε at which this PSNR is expected; infinity if no ε is enough."""
+        """Return about the least ε of the unit at which this PSNR is expected; infinity if no ε is enough.
+
+        Args:
+            psnr: The PSNR in dB.
+        """
         if psnr > self.psnr:
             return math.inf
         low, high = 0.0, self.epsilon
@@ -106,7 +113,7 @@ class Row(NamedTuple):
         return low
 
     def _told(self, epsilon: float) -> float:
-        """Return the least fraction, over the questions, of draws that tell more than chance."""
+        """Return how much a draw tells (`Recipe.told`) in the question whose draws tell least."""
         return min(recipe.told(epsilon / self.draws) for recipe in self.recipes)
 
     @property
@@ -153,7 +160,7 @@ class QuestionPlanner:
     geometry: Geometry
     units: tuple[Unit, ...]
     area: int = 1
-    """Number of pixels of the picture for each pixel of the geometry; more than 1 if that is of latents."""
+    """Number of pixels of the picture for each pixel of `geometry`; more than 1 if `geometry` is that of latents."""
 
     def choose(self, budget: Budget | None, *, final_timestep: int | None = None, bpp: float | None = None) -> Point:
         """Return the plan of the best expected picture within a budget.
@@ -255,7 +262,7 @@ def _divides(unit: Unit, row: Row) -> bool:
 
 
 def _nearest(rows: list[Row], distances: list[float]) -> list[Row]:
-    """Return the rows of the least distance."""
+    """Return the rows whose distance is the least."""
     return [row for row, distance in zip(rows, distances, strict=True) if distance <= min(distances) + 1e-9]
 
 

@@ -1,8 +1,8 @@
 """Make plans of questions to regions, which divide a budget among draws by public numbers alone.
 
-A region of one place that is divided into split × split blocks pays for split² draws. A draw with a
-large ε tells more for each unit of ε (`benchmarks/regions.py`). So a place is divided only if each block still gets
-`ENOUGH`.
+A region of one place (box) that is divided into split × split blocks pays for split² draws. One draw with a large ε
+tells more than several draws with the same ε together (`benchmarks/regions.py`). So a place is divided only if each
+block still gets an ε of `ENOUGH`.
 """
 
 from __future__ import annotations

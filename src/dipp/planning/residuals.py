@@ -2,10 +2,11 @@
 
 A sensing chain asks every coordinate against the prediction, so that what a step conveys depends on the sizes of the
 residuals |x0 − x̂0| that it meets. `Residuals` holds their distribution on really coded public pictures, by the SNR of
-the state: at each SNR the residuals of all coordinates, sorted and cut into Q slices of equal count, and of each slice
-the root mean square. Before the first step nothing is known, the prediction is mid-grey, and the residual is x0 itself:
-that row stands at SNR 0. The logarithms of the sizes are interpolated over the SNR below the first of the other rows,
-over log SNR between them, and go on with the slope of the last ones beyond.
+the state. At each SNR the residuals of all coordinates are sorted and cut into Q slices of equal count, and a row of
+the table has the root mean square of each slice. Before the first step nothing is known, the prediction is mid-grey,
+and the residual is x0 itself: that row stands at SNR 0. The logarithms of the sizes are interpolated over the SNR
+between the first two rows and over log SNR between the others; beyond the last row they go on with the slope of the
+last ones.
 
 Along a pass, coordinates that have not been asked yet have larger residuals than those that have. `touched` is the
 factor by which the touched coordinates convey more than the average of all.
@@ -45,9 +46,9 @@ class Residuals:
     quantiles: Floats
     """A row for each SNR: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
     touched: Floats
-    """At each SNR, E[|r|·tanh θ] of the coordinates that a step touched, divided by that of all coordinates."""
+    """At each SNR, the mean of |r|·tanh θ (residual r, tilt θ) over touched coordinates, divided by that over all."""
     searched: Floats
-    """Rows (pad, V) at which a searching code was measured, with the same ascending tilts V for each pad."""
+    """Rows (pad, tilt) at which a searching code was measured, with the same ascending tilts for each pad."""
     realised: Floats
     """Fraction of its tilt that the code realised, for each row of `searched`."""
 
@@ -74,7 +75,7 @@ class Residuals:
             raise DippError("searched", "must have positive pads and tilts, with ascending tilts for each pad")
 
     def at(self, snrs: Floats) -> Floats:
-        """Return the sizes of the residuals at some SNRs (N,), as rows (N, Q)."""
+        """Return the interpolated row of residuals at each SNR: (N, Q) numbers for SNRs of shape (N,)."""
         first, logs = self.snrs[1], np.log(self.snrs[1:])
         wanted = np.log(np.maximum(snrs, first))
         position = np.interp(wanted, logs, np.arange(len(logs)))
@@ -92,7 +93,7 @@ class Residuals:
 
     @functools.cached_property
     def _last_slope(self) -> float:
-        """d ln √MSE/d ln SNR over the last rows, at most 0, because errors do not rise."""
+        """The slope of the logarithm of the root mean squared error over ln SNR at the last rows; at most 0."""
         last = min(LAST, len(self.snrs) - 2)
         fallen = np.log(np.square(self.quantiles[[-1 - last, -1]]).mean(axis=1)) / 2
         return float(min(0.0, (fallen[1] - fallen[0]) / math.log(self.snrs[-1] / self.snrs[-1 - last])))

@@ -84,7 +84,7 @@ more pixels. Without these tilts, a larger ε could buy a worse picture."""
 LEAST_TILT = 2e-3
 """V in nats below which a step has too few integer levels."""
 RATE_SLACK = 0.002
-"""Fraction by which a plan may exceed a rate, because pictures are not always whole groups."""
+"""Fraction by which a plan may exceed a rate, because a picture's pixels do not always divide into equal steps."""
 LARGE = 256 * 256
 """Number of pixels of a picture from which a network call takes so long that fewer calls are worth some quality."""
 GIVEN_UP = 0.3
@@ -96,7 +96,7 @@ WORTH_SAYING = 0.25
 
 
 class Options(NamedTuple):
-    """The choices that a budget allows, with their steps."""
+    """The choices that a budget allows, with the tilt, the steps, the quality and the work of each."""
 
     budget: Budget
     choices: Sequence[Choice]
@@ -208,7 +208,7 @@ class SensingPlanner:
         return best
 
     def _points(self, options: Options, number: int) -> list[Point]:
-        """Return the point of a choice, or no point if its certificate exceeds the budget."""
+        """Return a list of the one point of a choice; an empty list if its certificate exceeds the budget."""
         followed, tilt = options.followed, float(options.tilts[number])
         plan = self._plan(options.choices[number], tilt, followed, number)
         try:

@@ -91,7 +91,7 @@ class SteppedChoices(NamedTuple):
 
 
 def chunked(columns: ChoiceColumns, touched: Floats, kl: Floats) -> StepChunks:
-    """Return the chunks of one step of all choices: single coordinates for pairs, the largest ones for a search.
+    """Return the chunks of one step of all choices: single coordinates for pairs, otherwise as large as possible.
 
     Args:
         columns: The choices.

@@ -1,9 +1,10 @@
 """Calibration: the errors of a denoiser's predictions, measured on public images and stored with the model.
 
-What a step costs and how good the picture will be both follow from the sizes of the errors |x0 − x̂0(x_t)| of single
-sub-pixels. `ErrorTable` holds their distribution on a grid of signal-to-noise ratios: at each, the errors of all public
-images, sorted and cut into Q slices of equal count, and of each slice the root mean square. So the mean square of a row
-is exact, and so is the mean of any function that is quadratic inside a slice, as a KL divergence nearly is.
+The bits of a step and the quality of the picture both follow from the sizes of the errors |x0 − x̂0(x_t)| of single
+sub-pixels: x0 is the true value, and x̂0(x_t) what the denoiser predicts from the noisy state x_t. `ErrorTable` holds
+their distribution at several signal-to-noise ratios. At each, the errors of all public images are sorted and cut into Q
+slices of equal count, and a row has the root mean square of each slice. So the mean square of a row is exact, and so is
+the mean of any function that is quadratic inside a slice, as a KL divergence nearly is.
 
 Between the grid's points everything is interpolated over log SNR (logarithms of the quantities, which are close to
 powers of the SNR); beyond its ends the nearest point counts.
@@ -62,7 +63,7 @@ class ErrorTable:
     quantiles: Floats
     """len(timesteps) × Q: root mean squares of the equally likely slices of |x0 − x̂0|, ascending."""
     inflation: Mapping[str, Floats] = field(default_factory=dict)
-    """Factors on mean squares that coded chains were measured to have, at each timestep, by the name of the chains."""
+    """For each name of coded chains, the factor at each timestep by which their mean squared errors were larger."""
     residuals: Residuals | None = None
     """Residuals of sensing chains; None in tables that were made before dipp measured them."""
     provenance: Mapping[str, str | int] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class ErrorTable:
         return np.asarray(10 * np.log10(4 / self.mse(snr, chains)), np.float64)
 
     def kl_matrix(self, channel: Channel, snrs: Floats, gains: Floats, chains: str | None = None) -> Floats:
-        """Return the KL in bits per touched coordinate, E kl(|error|·√ΔSNR), of steps by `gains[i]` from `snrs[i]`.
+        """Return the mean KL divergence, in bits per touched coordinate, of steps by `gains[i]` from `snrs[i]`.
 
         Args:
             channel: The channel of the steps.
@@ -249,7 +250,7 @@ class ErrorTable:
         return self.quantiles if factors is None else self.quantiles * np.sqrt(factors)[:, None]
 
     def _place(self, snrs: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Return the number of the grid cell of each SNR, and its position in the cell from 0 to 1."""
+        """Return the interval of the table's SNRs that holds each SNR, and its position in the interval from 0 to 1."""
         position = np.interp(np.log(snrs), np.log(self.snrs), np.arange(len(self.snrs)))
         low = np.minimum(position.astype(np.int64), len(self.snrs) - 2)
         return low, position - low
@@ -320,7 +321,7 @@ def _array(values: Any) -> Floats:
 
 @functools.cache
 def _kl_curve(channel: Channel) -> tuple[Floats, Floats]:
-    """Return the logarithms of shifts and of the KL of a channel in bits at each. Smaller shifts cost nothing."""
+    """Return the logarithms of some shifts, and of the KL divergence in bits of a channel at each of them."""
     shifts = np.geomspace(1e-5, 1e4, CURVE_POINTS)
     return np.log(shifts), np.log(np.maximum(channel.kl(shifts), TINY))
 

@@ -19,11 +19,11 @@ SAFE = 1 - 1e-9
 
 
 def largest_tilt(code: TiltedCode, touches: int, budget: Budget) -> float:
-    """Return V: the largest tilt, in nats and before α is folded in, at which `touches` touches keep the budget.
+    """Return the largest tilt, in nats and before it is multiplied by α, that the budget of a pixel allows.
 
     Args:
         code: The code of the steps.
-        touches: Number of touches of the worst pixel.
+        touches: Number of steps that touch the worst pixel.
         budget: The budget of a pixel.
     """
     affordable = []  # pure ε of one touch
@@ -46,7 +46,7 @@ def gain(r: Floats, theta: Floats, share: Floats | float, q: Floats | float) -> 
     Args:
         r: A row of residuals for each step.
         theta: The tilt of each residual, in nats.
-        share: κ·φ of each step (`sensing`).
+        share: Fraction of its tilt that the code realises, times the factor of touched coordinates, for each step.
         q: Fraction of the coordinates that a step touches.
     """
     conveyed = share * (r * np.tanh(theta)).mean(axis=-1)

@@ -1,10 +1,10 @@
 """Check that an encoding follows from the public table of its model, also in the numbers that decoding does not need.
 
-A decoder of pairs needs neither tilt nor clip, and one along timesteps needs no more than the SNR gains' order. A
-sender who rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers. Its model
-is named by a hash. Along timesteps its SNR gains are those of the model's noise schedule; in sensing they follow from
-tilts, clips and the residuals whose digest the file holds. So all of them are computed again here. Nor does a decoder
-ask which searching code has drawn an index; but indices betray that themselves (`check_indices`).
+A decoder of pairs needs neither tilt nor clip, and a decoder along timesteps needs no more than the order of the SNR
+gains. A sender who rewrites them can state a smaller ε for the same picture. But a plan follows from public numbers.
+Its model is named by a hash. Along timesteps its SNR gains are those of the model's noise schedule; in sensing they
+follow from tilts, clips and the residuals whose digest the file holds. So all of them are computed again here. Nor does
+a decoder need to know which searching code drew an index, but the indices show it (`check_indices`).
 
 This shows that a file is *consistent*: that some honest encoder could have made it. It cannot show that one did. Tilts,
 clips and gains may all have been replaced by those of a plan for a smaller ε, and where tilts are large, gains hardly
@@ -46,7 +46,7 @@ Floats = NDArray[np.float64]
 FALSE_ALARM = 1e-9
 """Largest probability that `check_indices` refuses the indices of an honest encoder."""
 SHARES = 1e-3
-"""Largest relative difference between the ε of a plan's draws, whose weights are whole numbers."""
+"""Largest relative difference between the ε of any two draws of a plan, which differ because weights are whole."""
 SAME = 1e-9
 """Largest relative difference between the results of a formula on two machines."""
 

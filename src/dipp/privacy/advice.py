@@ -30,10 +30,14 @@ class Grade:
     """The largest ε of this grade."""
     name: str
     verb: str
-    """What the file does at most to somebody who knows everything else, in words that the object follows."""
+    """Words such as "may tell them", between "the file" and the thing that a reader may learn about."""
 
     def meaning(self, what: str = "the last pixel") -> str:
-        """Return in words what a reader who knows the rest of the picture may learn about `what`."""
+        """Return in words what a reader who knows the rest of the picture may learn about a part of it.
+
+        Args:
+            what: The part, in words.
+        """
         return f"the file {self.verb} {what}"
 
 

@@ -154,10 +154,10 @@ class Budget:
             alone: Whether no two units share a draw: k units then pay kρ, and k²ρ otherwise.
 
         Returns:
-            The share of one of the k units that an object can meet: pure ε/k for a pure budget. Of (ε, δ) it is the
-            share of the ρ that converts to it, which is safe and not the most that an exact law of the loss allows:
-            planners that know the law compare all of a plan with all of the budget instead (`allows`).
-            Without a hidden size, the same budget for the unit.
+            The budget divided by the number k of units that an object can meet: pure ε/k for a pure budget. A budget of
+            (ε, δ) is converted to ρ first, which is safe, but less than the exact law of the loss may allow: planners
+            that know the law compare a whole plan with the whole budget instead (`allows`). Without a hidden size, the
+            same budget for the unit.
 
         """
         if self.hidden is None:
@@ -179,17 +179,16 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def losses(coding: Coding, gains: Floats) -> tuple[Floats, Floats]:
-    """Estimate what selections with one coordinate cost in many steps at once.
+    """Estimate the ε of a selection with one coordinate, for many steps at once.
 
-    The ε is never too low: if 128/level is so close to a power of two that logarithms may disagree on S, the level
-    is not truncated.
+    The ε is never too low: if rounding leaves it open which scale S a step has, the level is not truncated.
 
     Args:
         coding: The channel and code of the steps.
         gains: The SNR gains of the steps.
 
     Returns:
-        A(1) and the ε of each step, as `Arithmetic` computes them.
+        The level of x = 1 (`Arithmetic.level_of_one`) and the ε of each step.
     """
     alpha = coding.code.score_alpha
     real = float(alpha) * coding.channel.unit_slope * np.sqrt(gains) / math.log(2)

@@ -36,7 +36,7 @@ from dipp.privacy.printing import upper
 MAX_GROUP = 1 << 62
 OBJECT_SIDES = (1, 8, 16, 32, 64, 128, 256)
 """Sides in pixels of the square objects whose prices certificates state."""
-WORDS = ("assumptions", "not_covered")
+SENTENCES = ("assumptions", "not_covered")
 """Fields that are not compared, because they are sentences that a later version may word differently."""
 
 
@@ -255,9 +255,9 @@ class Certificate:
     def between(self, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
         """Return pure ε of telling two given images apart, where each unit costs only as much as it really differs.
 
-        Without a clip, and by the exponential mechanism, nearly 2α·L·Σ√ΔSNR·‖x − y‖, where ‖·‖ adds up all channels, or
-        with one channel at a time the largest change of each pixel; in the integers, a change of a level or two costs a
-        little more. With a clip, no touch costs more than its step's ε.
+        Without a clip and by the exponential mechanism, ε grows in proportion to the sum of all changes or, if steps
+        touch one channel of a pixel at a time, to the sum of the largest change of each pixel; because integers are
+        rounded, a change of a level or two costs a little more. With a clip, a step costs a unit at most the step's ε.
 
         Args:
             first: An image, uint8 of shape (H, W, C).
@@ -331,13 +331,13 @@ class Certificate:
             hidden = content.get("hidden")
             size = None if hidden is None else (hidden["width"], hidden["height"])
             certificate = cls(ledgers, content["delta"], content["units"], size)
-            stated = {key: content[key] for key in content if key not in WORDS}
+            stated = {key: content[key] for key in content if key not in SENTENCES}
             at_delta = stated.pop("epsilon_at_delta", None)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, DippError):
                 raise
             raise DippError("certificate", "must be the JSON that Certificate.to_json writes") from None
-        expected = {key: value for key, value in json.loads(certificate.to_json()).items() if key not in WORDS}
+        expected = {key: value for key, value in json.loads(certificate.to_json()).items() if key not in SENTENCES}
         # The conversions to (ε, δ) go through logarithms, whose last bit depends on the platform.
         computed = expected.pop("epsilon_at_delta", None)
         near = isinstance(at_delta, float) and computed is not None and math.isclose(at_delta, computed, rel_tol=1e-9)

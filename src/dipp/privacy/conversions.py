@@ -137,7 +137,7 @@ def zcdp_of_one(rho: float, units: int, *, alone: bool) -> float:
 
     Args:
         rho: The largest ρ of all units together.
-        units: k.
+        units: Number k of units.
         alone: Whether no two units share a draw: k units then cost kρ, and otherwise k²ρ.
     """
     return _share(rho, units, group_epsilon if alone else group_zcdp)

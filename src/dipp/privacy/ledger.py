@@ -89,7 +89,7 @@ class StepDraws:
 
     @property
     def rule(self) -> Code:
-        """The code that prices the selections."""
+        """The code that computes the price of the draws."""
         return CODES[self.code].priced_by(self.terms)
 
     def charge(self, change: int = LEVELS) -> Cost:
@@ -97,13 +97,13 @@ class StepDraws:
         return self.rule.price(self.terms, self.touched, self.apart, change)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the selection as a dictionary for JSON, in which the terms stand beside the other fields."""
+        """Return the draws as a dictionary for JSON, in which the terms stand beside the other fields."""
         fields = {name: getattr(self, name) for name in FIELDS if name != "terms"}
         return fields | self.terms.to_dict()
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> StepDraws:
-        """Return the selection from the dictionary that `to_dict` made.
+        """Return the draws of a step from the dictionary that `to_dict` made.
 
         Args:
             content: The dictionary.
@@ -234,7 +234,10 @@ class Ledger:
 
     @functools.cached_property
     def draws(self) -> Counter[Loss] | None:
-        """Number of draws of each loss that a unit takes part in; None if a law is unknown or a step skips units."""
+        """Number of draws that a unit takes part in, for each law of their loss; None if a law is unknown.
+
+        It is also None if a step touches only some of the units.
+        """
         if self.period != 1 or not self.alone:
             return None
         draws: Counter[Loss] = Counter()

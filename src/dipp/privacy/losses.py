@@ -1,10 +1,11 @@
 """Compute (ε, δ) of draws whose privacy losses have known laws, from the distribution of the sum of the losses.
 
-Let L be the loss of the two contents of a unit that are easiest to tell apart, for each draw that the unit takes part
-in (`core.price.Loss`). Sums of independent copies of these losses dominate any adaptive composition of the draws [Zhu,
-Dong & Wang, 2022, Theorem 10]. So all draws together are (ε, δ)-differentially private with
+A unit takes part in several draws. Each has a law of the privacy loss, for the two contents of the unit that are
+easiest to tell apart (`core.price.Loss`). Let L be the sum of independent losses, one by the law of each draw. It
+dominates any adaptive composition of the draws [Zhu, Dong & Wang, 2022, Theorem 10]. So all draws together are
+(ε, δ)-differentially private with
 
-    δ(ε) = E[max(0, 1 − e^(ε − L))],      L = Σ of the losses.
+    δ(ε) = E[max(0, 1 − e^(ε − L))].
 
 Several units that share no draw pay for all of their draws together, by the same formula.
 
@@ -42,7 +43,7 @@ def epsilon_of_draws(draws: Mapping[Loss, int], delta: float) -> float:
     """Return the smallest ε such that all draws together are (ε, δ)-differentially private, rounded up.
 
     Args:
-        draws: The number of draws of each law of the loss.
+        draws: The laws of the privacy loss, each with its number of draws.
         delta: δ, between 0 and 1.
 
     Returns:

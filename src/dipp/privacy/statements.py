@@ -28,7 +28,11 @@ def promise(epsilon: float, rho: float, protected: str) -> str:
 
 
 def prices(objects: Iterable[tuple[int, float]]) -> str:
-    """Return the prices of square objects in words; each object is its side in pixels and its ε."""
+    """Return the prices of square objects in words.
+
+    Args:
+        objects: Side in pixels and ε of each object.
+    """
     listed = ", ".join(f"{side}×{side}: {upper(epsilon)}" for side, epsilon in objects)
     return f"ε of anything within a square of pixels, {listed}"
 

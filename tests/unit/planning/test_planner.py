@@ -106,15 +106,15 @@ def test_the_knapsack_is_exact(data: st.DataObject) -> None:
     generator = np.random.default_rng(seed)
     bits = generator.integers(1, 20, (options, nodes, nodes)).astype(np.float32)
     bits[generator.random(bits.shape) < 0.2] = math.inf
-    charges = generator.integers(0, 6, bits.shape).astype(np.int32)
+    costs = generator.integers(0, 6, bits.shape).astype(np.int32)
     cheapest = np.full((nodes, capacity + 1), math.inf)
     cheapest[0] = 0
     for path in paths(nodes):
         for taken in itertools.product(range(options), repeat=len(path) - 1):
             edges = [(option, i, j) for option, (i, j) in zip(taken, itertools.pairwise(path), strict=True)]
-            used, cost = sum(int(charges[edge]) for edge in edges), sum(float(bits[edge]) for edge in edges)
-            cheapest[path[-1], used:] = np.minimum(cheapest[path[-1], used:], cost)
-    search = Search(bits, charges, (capacity,))
+            used, sum_of_bits = sum(int(costs[edge]) for edge in edges), sum(float(bits[edge]) for edge in edges)
+            cheapest[path[-1], used:] = np.minimum(cheapest[path[-1], used:], sum_of_bits)
+    search = Search(bits, costs, (capacity,))
     best = search.best
     assert (best == cheapest).all()
     for final, units in zip(*np.nonzero(np.isfinite(best)), strict=True):
@@ -123,7 +123,7 @@ def test_the_knapsack_is_exact(data: st.DataObject) -> None:
         assert way[0] == 0
         assert way[-1] == final
         assert sum(float(bits[edge]) for edge in edges) == best[final, units]
-        assert sum(int(charges[edge]) for edge in edges) <= units
+        assert sum(int(costs[edge]) for edge in edges) <= units
     for final, units in [*zip(*np.nonzero(np.isinf(best)), strict=True), (0, capacity + 1), (0, -1)]:
         with refused("path"):
             search.path(final, units)
@@ -229,7 +229,7 @@ def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budge
             final = plan.steps[-1].end
             if used <= 1:
                 strict[final] = min(strict.get(final, math.inf), bits)
-            # Rounding, and what truncation makes of ρ: the search charges the untruncated number.
+            # Rounding, and what truncation makes of ρ: the search counts the untruncated number.
             if used <= 1 - 0.02 - (len(nodes) * 9) / RESOLUTION:
                 loose[final] = min(loose.get(final, math.inf), bits)
     found = {t: point.bits for point in planner.frontier(budget) if (t := point.final_timestep) is not None}
@@ -241,7 +241,7 @@ def test_paths_are_the_best_up_to_the_resolution(planner: Planner, budget: Budge
 
 
 def test_pure_paths_lose_no_more_than_the_rounding() -> None:
-    """The charges of a pure budget are the integers' own, so a share of k/2048 is all that k steps can lose."""
+    """Costs under a pure budget are those of the integers, so k steps can lose a share of at most k/2048."""
     planner = Planner(SMALL, error_table(SMALL), SHARP)
     reference = {point.final_timestep: point for point in planner.frontier(Budget.pure(40))}
     assert reference
@@ -253,19 +253,19 @@ def test_pure_paths_lose_no_more_than_the_rounding() -> None:
 
 
 @pytest.mark.parametrize("coding", [PAPER, SHARP, PLAIN])
-def test_charges_are_rounded_up(coding: Coding) -> None:
+def test_costs_of_edges_are_rounded_up(coding: Coding) -> None:
     """The search never counts less than the ε of the integers, so that its first path keeps the budget."""
     one = planner(coding)
     (search,) = one._searches(Budget.pure(16.0))
     assert search.capacities[0] == RESOLUTION
     coordinates = 1 if coding is SHARP else 3
     for i, j in np.random.default_rng(0).integers(0, 1000, (300, 2)).tolist():
-        charge = search.charges[0, i, j]
-        if i < j and charge <= search.capacities[0]:
+        cost = search.costs[0, i, j]
+        if i < j and cost <= search.capacities[0]:
             integers = Arithmetic(coding.channel, one._edges.gain[i, j], coding.code.score_alpha)
             loss = coordinates * selection_epsilon(integers)
             unit = 16 / RESOLUTION
-            assert loss <= charge * unit < loss * (1 + 1e-7) + unit
+            assert loss <= cost * unit < loss * (1 + 1e-7) + unit
 
 
 def test_bits_are_those_of_the_steps() -> None:
