@@ -189,7 +189,7 @@ def deal_by_the_shuffle() -> None:
 
 
 def spelt(value: Any) -> Any:
-    """Return a number for JSON, with all its bits."""
+    """Return a value for JSON, a float in hex, so that no bit is lost."""
     return value.hex() if isinstance(value, float) else value if isinstance(value, int | None) else str(value)
 
 

@@ -201,7 +201,7 @@ class Wave:
         return torch.unflatten(tensor, 0, (len(self.tasks), -1))
 
     def _captured(self) -> torch.cuda.CUDAGraph:
-        """Return a step as a CUDA graph, after undoing the steps that the capture needs."""
+        """Return a training step as a CUDA graph; the steps that warm up for the capture are undone."""
         torch.backends.cudnn.benchmark = True
         before = self.states()
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -16,7 +16,7 @@ import { privateWords } from "./randomness";
 const MAX_CANDIDATES = 2 ** 22;
 const MAX_TOTAL = 1n << 62n;
 const MAX_INTERVALS = 1 << 13;
-/** 1 + 2^−50: prices are raised by more than rounding can lose when a ledger adds them up. */
+/** The factor 1 + 2^−50, by which prices are raised; sums of prices lose less than that by rounding. */
 const UP = ONE + (ONE >> 50n);
 /** 1 + 2^−24: how much ρ may lie above the true supremum. */
 const TOLERANCE = ONE + (ONE >> 24n);
