@@ -123,7 +123,7 @@ def malicious() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", malicious())
 def test_a_malicious_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    """The test runs in its own process with 2 GiB of memory, which NumPy's reconstruction would crash."""
+    """The test runs in its own process with 2 GiB of memory, because NumPy's reconstruction would exhaust it."""
     path = tmp_path / "data_batch_1"
     path.write_bytes(malicious()[name])
     done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
