@@ -221,9 +221,8 @@ def _carried_out(
         _remove_nothing(target)
         _, reason, name = summary.skipped[0]
         raise DippError("src", f"has no picture that can be used: {name} {reason}", "nothing was released")
-    papers = writing.write(
-        target, OwnerDetails(), overwrite=True
-    )  # papers of an earlier release at this path are replaced
+    # Papers of an earlier release at this path are replaced.
+    papers = writing.write(target, OwnerDetails(), overwrite=True)
     return summary, tuple(papers)
 
 

@@ -20,7 +20,7 @@ MAKERS = (
 
 
 def neighbouring(chain: Chain, generator: np.random.Generator) -> Iterator[tuple[Pixels, Pixels]]:
-    """Yield three pairs of each kind."""
+    """Yield three pairs of neighbouring images from each function in `MAKERS`."""
     for make in MAKERS:
         for _ in range(3):
             x, y = make(chain, generator)

@@ -86,14 +86,14 @@ def _honest(code: Code, layout: StepLayout, scored: Any) -> Indices:
 
 
 def shared_seed(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """Draw with the public seed instead of private randomness, so that the index is a function of the image."""
+    """Return indices that are drawn with the public seed, not with private randomness: a function of the image."""
     source = randomness.Stream(*(int(word) for word in layout.sources[0]))
     public, images = randomness.uniforms(source, layout.chunks.count), len(layout.sources)
     return _draw(code.log_weights(scored), np.tile(public, images)).reshape(images, -1)
 
 
 def infinite_alpha(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """Choose the best score each time, although an ε is claimed."""
+    """Return the index of the best score each time (as if α were infinite), although an ε is claimed."""
     best: Releases = np.argmax(code.log_weights(scored), axis=1).astype(np.int64)
     return best.reshape(len(layout.sources), -1)
 
@@ -128,7 +128,10 @@ def own_group(code: Code, layout: StepLayout, scored: Any) -> Releases:
 
 
 def own_gain(code: Code, layout: StepLayout, scored: Any) -> Releases:
-    """Release, beside the indices, a gain that is fitted to the image itself: (Σ|r|·tanh θ/Σr²)², as a 32-bit float."""
+    """Release, beside the indices, a gain that is fitted to the image itself, as a 32-bit float.
+
+    With residuals r and their tilts θ, it is (Σ|r|·tanh θ/Σr²)².
+    """
     task = scored.task
     residuals = np.abs(task.shifts).reshape(len(layout.sources), -1) / layout.arithmetic.unit
     told = np.sum(residuals * np.tanh(residuals * layout.arithmetic.unit * _nat(task)), axis=1)

@@ -78,9 +78,9 @@ def tail(counts: Floats, probabilities: Floats) -> float:
 
 
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
-    """Return the tried image with the largest spread: the smaller of the mean and the variance of −ln P of a step.
+    """Return the image that shows a wrong draw best: its step has many likely outcomes, of unequal probabilities.
 
-    Noise around grey is tried at several amplitudes, and images that favour a candidate.
+    It is the tried image for which the smaller of the mean and the variance of −ln P of the outcome is largest. Noise around grey is tried at several amplitudes, and images that favour a candidate.
 
     Args:
         chain: A chain of one step.

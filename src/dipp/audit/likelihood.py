@@ -207,7 +207,7 @@ def compare(
 
 
 def scored(plan: Plan, layout: StepLayout, task: scoring.ScoringTask, on: scoring.Backend) -> scoring.Candidates:
-    """Return the candidates of a scoring task as the code of a plan draws from them.
+    """Return the scored candidates of a step, from which the code of a plan draws.
 
     Args:
         plan: The plan, which names the code.
@@ -244,7 +244,7 @@ def first_law(chain: Chain, image: Pixels) -> Floats:
 
 
 def numbers(chain: Chain, indices: Indices) -> Indices:
-    """Return the number of each release of a chain of one step, among all possible releases.
+    """Return for each image the number of its released indices, among all that a chain of one step can release.
 
     Args:
         chain: A chain of one step.

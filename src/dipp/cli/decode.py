@@ -136,7 +136,7 @@ def _export(data: Pictures, output: Path, overwrite: bool) -> None:
 
 
 def _place(folder: Path, number: int) -> Path:
-    """Return the path of a decoded picture in a folder; `number` counts the pictures of the .dipp file."""
+    """Return the path of a decoded picture in a folder; `number` is its position in the .dipp file."""
     return folder / f"{number:05d}.png"
 
 

@@ -78,8 +78,8 @@ class Encoder(Worker["CodecPicture"]):
     """A worker that encodes. It loads the codec when it first encodes.
 
     Args:
-        job: The job.
-        task: What is made of each picture.
+        job: What the worker must know of its run.
+        task: The public parameters of the encoding, its budget and its model.
         codec: The codec of this process; None loads it when it is needed.
         progress: Callback that receives the number of images done since its last call.
     """

@@ -40,7 +40,7 @@ class Part(ABC):
     @property
     @abstractmethod
     def certificate(self) -> Certificate | None:
-        """Certificate of the part; None if the mechanism has none."""
+        """Certificate of the part; None if the coding has none."""
 
     @property
     @abstractmethod

@@ -111,7 +111,7 @@ class Listing:
     """Covered positions that have no picture."""
 
     def to_json(self) -> str:
-        """Return the list as the text of its file."""
+        """Return the list as JSON, the text of its file."""
         facts = {
             "format": FORMAT,
             "version": VERSION,
@@ -165,7 +165,7 @@ class Listing:
 
 
 def manifest(store: Store, labels: Labels | None) -> dict[str, Any]:
-    """Return the manifest of all published lists.
+    """Return the manifest of all published shards, which are lists of redacted pictures.
 
     Args:
         store: The folder of the lists.
@@ -260,7 +260,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _checked(folder: Path, lists: Iterable[Path], device: str) -> Iterator[str]:
-    """Check the pictures of lists, and yield the names of their files."""
+    """Check all pictures that the given lists (`Listing`) contain, and yield the names of their files and records."""
     position = 0
     for path in lists:
         listing = Listing.read(path)

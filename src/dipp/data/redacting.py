@@ -83,8 +83,8 @@ class RedactWorker(Worker[PreparedPicture]):
     """A worker that redacts pictures.
 
     Args:
-        job: The job.
-        task: The options and the regions.
+        job: What the worker must know of its run.
+        task: The options of the redaction, and the regions.
         progress: Callback that receives the number of images done since its last call.
     """
 
@@ -287,5 +287,5 @@ class RedactionPurpose(Purpose):
             )
 
     def manifest(self, job: Job, contents: Iterable[Contents]) -> dict[str, Any]:  # noqa: ARG002
-        """Return the manifest of the published lists."""
+        """Return the manifest of the published shards, which are lists of redacted pictures."""
         return redacted.manifest(job.store, job.source.labels if job.labelled else None)

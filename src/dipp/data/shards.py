@@ -67,7 +67,7 @@ def claim_of(certificate: Certificate | None) -> dict[str, float] | None:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A shard that was read and checked, except for its payloads, which are checked when they are unpacked."""
+    """A shard that was read and checked, except for the packed indices, which are checked when they are unpacked."""
 
     parameters: PublicParameters
     """Public parameters that the shard was written with."""

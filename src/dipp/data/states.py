@@ -58,7 +58,7 @@ def state_at(path: Path) -> State | None:
 def same(before: Sequence[int] | None, now: State | None, where: str) -> bool:
     """Return whether a file still is in an earlier state.
 
-    Each machine numbers devices for itself, at each boot: on another machine, or after another boot, they are not
+    Disks get new numbers at each boot. So on another machine, or after another boot, the number of the disk is not
     compared.
 
     Args:

@@ -53,7 +53,7 @@ RELEASED_TWICE = "a second release of the same images adds its ε to that of the
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of shards, of a finished release or of a run."""
+    """A folder of shards: a finished release, or the shards that an unfinished run has published."""
 
     folder: Path
     suffix: str = ".parquet"

@@ -1,4 +1,4 @@
-"""Pictures in tar files, also those that webdataset writes: the rows of a listing."""
+"""Sources of tar files, also those that webdataset writes; `listing` lists and reads their pictures."""
 
 from __future__ import annotations
 

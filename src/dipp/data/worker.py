@@ -146,7 +146,7 @@ class Worker(ABC, Generic[Decoded]):
     """A program that reads the pictures of a job, and releases them shard by shard.
 
     Args:
-        job: The job.
+        job: What the worker must know of its run.
         progress: Callback that receives the number of images done since its last call; by default it is ignored.
     """
 

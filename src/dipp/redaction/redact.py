@@ -196,7 +196,7 @@ class Redactor:
         return OpenedPicture(source, placed, source.cells(placed.mask(self.margin)))
 
     def answered(self, name: str, content: bytes, opened: OpenedPicture, unit: Regions) -> RedactedPicture:
-        """Return a redacted picture that shows the answers of its regions; they are charged before they are read.
+        """Return a redacted picture that shows answers about its regions; they are charged before a region is read.
 
         Args:
             name: Name of the picture, for the record.

@@ -344,7 +344,7 @@ def test_a_new_odometer_is_logged_once(odometer: Path, caplog: pytest.LogCapture
 
 
 def test_a_limit_needs_an_odometer_that_exists(odometer: Path) -> None:
-    """A new one has no releases, so a limit that begins one in every new home would refuse nothing."""
+    """A new odometer knows no releases: if a limit began one in each new home folder, it would refuse nothing."""
     Meter(folder=odometer).prepare()
     with refused("odometer-limit", remedy="--odometer-begin"):
         Meter(limit=3.0, folder=odometer).prepare()

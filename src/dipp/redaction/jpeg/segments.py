@@ -349,7 +349,7 @@ def segment(marker: int, body: bytes) -> bytes:
 
 
 def joined(segments: Iterator[bytes]) -> bytes:
-    """Return a whole file: its segments between the markers of begin and end."""
+    """Return a whole file: its segments between the markers for the start and the end of an image."""
     file = io.BytesIO()
     file.write(bytes((0xFF, SOI)))
     for content in segments:
