@@ -198,7 +198,7 @@ def constant_bytes(count: int) -> bytes:
 
 
 def scaled_scores(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
-    """Draw by the exact selection from scores that are 15 % too large."""
+    """Return indices that the exact selection draws from scores that are 15 % too large."""
     scores = np.rint(TOO_STEEP * np.asarray(on.scores(task))).astype(np.int32)
     return selection.select(scores, task.fraction_bits)
 
@@ -207,7 +207,7 @@ _draw_pairs = Pairs.draw
 
 
 def scaled_shifts(code: Pairs, scored: scoring.Candidates) -> Indices:
-    """Draw the bits of pairs from shifts that are 15 % too large."""
+    """Return the bits that the code of pairs draws from shifts that are 15 % too large."""
     steep = np.rint(TOO_STEEP * np.asarray(scored.task.shifts)).astype(np.int32)
     task = dataclasses.replace(scored.task, shifts=np.clip(steep, -scored.limit, scored.limit))
     return _draw_pairs(code, dataclasses.replace(scored, task=task))
@@ -220,7 +220,7 @@ def _uniform24(count: int) -> Floats:
 
 
 def gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
-    """Draw the index of the largest score plus Gumbel noise, computed in float32."""
+    """Return indices of the largest score plus Gumbel noise, computed in float32."""
     scores = np.asarray(on.scores(task))
     noise = (-np.log(-np.log(_uniform24(scores.size)))).astype(np.float32).reshape(scores.shape)
     indices: Indices = np.argmax((scores * _nat(task)).astype(np.float32) + noise, axis=1)
@@ -228,7 +228,7 @@ def gumbel(task: scoring.ScoringTask, on: scoring.Backend) -> Indices:
 
 
 def logistic(code: Pairs, scored: ScoredCandidates) -> Indices:  # noqa: ARG001
-    """Draw the bits of pairs as the sign of twice the tilt plus logistic noise, computed in float32."""
+    """Return the bits of the code of pairs, drawn as the sign of twice the tilt plus logistic noise, in float32."""
     shifts, nat = scored.shifts(), math.log(2) * 2.0**-scored.fraction_bits
     uniforms = _uniform24(len(shifts))
     noise = np.log(uniforms / (1 - uniforms)).astype(np.float32)

@@ -80,7 +80,8 @@ def tail(counts: Floats, probabilities: Floats) -> float:
 def telling_image(chain: Chain, generator: np.random.Generator) -> Pixels:
     """Return the image that shows a wrong draw best: its step has many likely outcomes, of unequal probabilities.
 
-    It is the tried image for which the smaller of the mean and the variance of −ln P of the outcome is largest. Noise around grey is tried at several amplitudes, and images that favour a candidate.
+    It is the image with the largest spread: the smaller of the mean and the variance of −ln P of the outcome. Noise
+    around grey is tried at several amplitudes, and images that favour a candidate.
 
     Args:
         chain: A chain of one step.

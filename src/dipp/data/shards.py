@@ -57,7 +57,7 @@ MAX_CONTAINER = 1 << 12
 
 
 def claim_of(certificate: Certificate | None) -> dict[str, float] | None:
-    """Return the ε and ρ that a shard states; None without a certificate.
+    """Return the ε and ρ of a certificate, as a shard states them; None without a certificate.
 
     Args:
         certificate: The certificate.

@@ -53,7 +53,7 @@ class Task(ABC):
         """Return a worker for a job, in any process.
 
         Args:
-            job: The job.
+            job: What the worker must know of its run.
             progress: Callback that receives the number of images done since its last call.
         """
 

@@ -61,10 +61,10 @@ from dipp.odometer.database import (
     DATABASE,
     KEY,
     connected,
+    key_of,
     require_sound,
     require_tables,
     transaction,
-    unlocked,
     unusable,
 )
 from dipp.odometer.prices import PIXEL, spelt
@@ -204,7 +204,7 @@ class Odometer:
                     new = require_tables(database, root)
                 require_sound(database, root)
                 with transaction(database):
-                    opened = cls(root, unlocked(database, root / KEY))
+                    opened = cls(root, key_of(database, root / KEY))
             if new:
                 LOGGER.warning(BEGUN.format(folder=root))
             return opened

@@ -151,7 +151,7 @@ def require_tables(database: sqlite3.Connection, folder: Path) -> bool:
     return not version
 
 
-def unlocked(database: sqlite3.Connection, key_file: Path) -> bytes:
+def key_of(database: sqlite3.Connection, key_file: Path) -> bytes:
     """Return the secret key of a database; it is made before the first release. The caller holds the lock.
 
     Args:

@@ -125,7 +125,7 @@ def packed(mask: Mask) -> bytes:
 
 
 def unpacked(row: bytes) -> Mask:
-    """Return the mask (H, W) that `packed` has packed."""
+    """Return the mask (H, W) in the bytes that `packed` returned."""
     height, width, lengths = json.loads(zlib.decompress(row))
     return mask_of_runs(lengths, height, width)
 

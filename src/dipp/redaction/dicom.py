@@ -58,7 +58,7 @@ def recognised(content: bytes) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DicomOriginal(PixelOriginal):
-    """A DICOM file as its stored values."""
+    """A DICOM file to redact, as its stored values."""
 
     values: NDArray[Any] = field(repr=False)
     """Stored values, (H, W, C)."""

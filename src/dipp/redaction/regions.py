@@ -126,7 +126,7 @@ class PlacedRegions:
     """EXIF orientation by which the picture is turned that coordinates belong to; 1 for the picture as it is stored."""
 
     def singles(self) -> Iterator[PlacedRegions]:
-        """Yield, for each region, placed regions that contain it alone."""
+        """Yield each region by itself, in a `PlacedRegions` that contains no other."""
         for region in self.regions:
             yield PlacedRegions((region,), self.size, self.turned)
 

@@ -136,7 +136,7 @@ class Original(ABC):
 
 @dataclass(frozen=True, eq=False)
 class JpegOriginal(Original):
-    """A JPEG file as its quantised coefficients."""
+    """A JPEG file to redact, as its quantised coefficients."""
 
     picture: Jpeg = field(repr=False)
 
@@ -157,7 +157,7 @@ class JpegOriginal(Original):
             return np.asarray(image.convert("RGB"))
 
     def levels(self) -> NDArray[np.uint8]:
-        """Return the pixels (H, W, 3) of a decoder that repeats coarse colours and does not interpolate them."""
+        """Return the pixels (H, W, 3), decoded with coarse colours repeated and not interpolated."""
         (width, height), (wide, tall) = self.size, self.cell
         rows, columns = -(-height // tall), -(-width // wide)
         strips = [

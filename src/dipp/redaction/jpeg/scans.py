@@ -251,7 +251,7 @@ def _size(value: int) -> Any:
 
 @compiled()
 def _put(out: Any, state: Any, value: int, bits: int) -> None:
-    """Write the lowest `bits` bits of a value; a byte of ones is followed by a byte of zeros."""
+    """Write the lowest `bits` bits of a value into `out`; each byte 0xFF is followed by a byte 0, as JPEG demands."""
     state[HELD] = (state[HELD] << bits) | value
     state[COUNT] += bits
     while state[COUNT] >= 8:
