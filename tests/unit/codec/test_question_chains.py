@@ -298,13 +298,15 @@ def test_a_huge_scale_ends_no_encoding() -> None:
     np.testing.assert_array_equal(end.state.numpy(), ends[0].state.numpy())
 
 
-# Locality: no unit has a part in another's T.
+# Locality: no unit has a part in the best candidates T of another.
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", ["cells", "cells by signs"])
-def test_a_cell_moves_no_other_cells_sets(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a fixed transcript, the content of one cell changes no other cell's set T, also in a batch."""
+def test_a_cell_does_not_change_the_best_candidates_of_other_cells(
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fixed answers, the content of a cell changes its own set T of best candidates alone, also in a batch."""
     plan, denoiser, geometry = PLANS[name], BlurringDenoiser(), Geometry(37, 29, 3)
     denoiser.device = torch.device(device)
     pictures = [noise(37, 29, 3), noise(37, 29, 3, seed=1)]

@@ -44,8 +44,8 @@ def asked(picture: Any = PICTURE) -> Archive:
     return asking.ask(BlurringDenoiser(), PLAN, BASE, picture, seed=SEED)
 
 
-def contents_of(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[StepLayout, Any]]:
-    """Return the sets T, or the contents, of each step for one picture, under the transcript of another."""
+def best_or_blocks(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[StepLayout, Any]]:
+    """Return the sets T of best candidates, or the blocks, of a picture in each step, with the answers of another."""
     found: list[tuple[StepLayout, Any]] = []
     chain = Chain(PLAN, BlurringDenoiser(), SEED, GEOMETRY, base=BASE)
     reader = IndexReader(transcript, PLAN.chunk_counts(GEOMETRY))
@@ -60,14 +60,14 @@ def contents_of(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[
     return found
 
 
-def test_a_region_moves_no_other_regions_sets() -> None:
-    """Under a fixed transcript, pixels outside move no set T, and a region moves its own alone."""
+def test_a_region_does_not_change_the_best_candidates_of_other_regions() -> None:
+    """With fixed answers, a region changes its own sets T of best candidates alone, and pixels outside change none."""
     transcript = asked().batch(0, 1)
-    before = contents_of(PICTURE, transcript)
+    before = best_or_blocks(PICTURE, transcript)
     for unit in (-1, 0, 1, 2):
         other = np.where(OF[unit], np.uint8(255) - PICTURE, PICTURE)
         moved = 0
-        for (layout, ours), (_, theirs) in zip(before, contents_of(other, transcript), strict=True):
+        for (layout, ours), (_, theirs) in zip(before, best_or_blocks(other, transcript), strict=True):
             coarse_unit, coarse = layout.step.grid(REGIONS, GEOMETRY)
             owner = coarse_unit.of(layout.chunks.order, coarse)[layout.chunks.offsets[:-1]]
             np.testing.assert_array_equal(ours[owner != unit], theirs[owner != unit])
@@ -77,7 +77,7 @@ def test_a_region_moves_no_other_regions_sets() -> None:
 
 def loss(picture: Any, other: Any, transcript: Any) -> float:
     """Return the largest privacy loss of the answers between two pictures, by the exact law of every draw."""
-    total, steps = 0.0, [contents_of(one, transcript, sets=False) for one in (picture, other)]
+    total, steps = 0.0, [best_or_blocks(one, transcript, sets=False) for one in (picture, other)]
     for (_, first), (_, second) in zip(*steps, strict=True):
         laws = [[outcome.log_law() for outcome in Closest().outcomes(blocks)] for blocks in (first, second)]
         total += sum(float(np.abs(one - two).max()) for one, two in zip(*laws, strict=True))
@@ -147,7 +147,7 @@ def test_the_golden_file_of_regions_decodes_as_before() -> None:
 
 
 def test_nothing_but_answers_depends_on_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With fixed sets T, the files of different pictures are the same, including their surroundings."""
+    """With fixed sets T of best candidates, the files of different pictures are equal, also in their surroundings."""
     monkeypatch.setattr(Blocks, "nearest", lambda self, count: np.tile(np.arange(count), (len(self.present), 1)))
     monkeypatch.setattr("dipp.core.randomness.private_bytes", lambda count: bytes(range(8)) * (count // 8))
     assert len({asked(picture).to_bytes() for picture in (PICTURE, 255 - PICTURE, BASE)}) == 1

@@ -1,4 +1,4 @@
-"""Books: the meanings of indices by Bayes' rule, and damaged files."""
+"""Books: the content that an index stands for, by Bayes' rule, and damaged files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dipp.models.books import NAME, Books
 
 
 def test_the_meaning_of_an_index_is_its_posterior_mean() -> None:
-    """Meanings follow from the joint law for m = 1: Σ_j π_j·P[k | j]·μ_j over Σ_j π_j·P[k | j]."""
+    """Index k stands for Σ_j π_j·P[k | j]·μ_j / Σ_j π_j·P[k | j], with shares π_j and means μ_j of clusters j."""
     book, law = books(1).book("raw", 4), Weights(16, 1, 900, 100)
     shares = book.counts / book.counts.sum()
     drawn = np.full((16, 16), law.light) + np.eye(16) * (law.heavy - law.light)

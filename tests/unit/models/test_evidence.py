@@ -33,7 +33,7 @@ def noisy(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def mixed(*size: int) -> Evidence:
-    """Return a state that is exactly known on the left and unknown on the right, with an estimate and answers."""
+    """Return evidence: a state exactly known on the left and unknown on the right, an estimate, and answers."""
     precision = torch.full((1, 1, *size), EXACT)
     precision[..., size[1] // 2 :] = 0
     precision[..., -1] = 0.7

@@ -70,8 +70,8 @@ def part(folder: Path, library: Any, name: str, kind: str) -> Any:
     return getattr(library, kind).from_pretrained(folder / name)
 
 
-def theirs(folder: Path, name: str, prompt: str, z: torch.Tensor) -> Callable[[Any], torch.Tensor]:
-    """Return the network's output as diffusers' own pipeline computes it, at a timestep of its scheduler."""
+def network_of_diffusers(folder: Path, name: str, prompt: str, z: torch.Tensor) -> Callable[[Any], torch.Tensor]:
+    """Return a function from a timestep to the network's output for latents z, as diffusers' pipeline computes it."""
     kind = kind_of(name)
     if kind == "plain":
         plain = part(folder, diffusers, "unet", "UNet2DModel")
@@ -129,7 +129,7 @@ def test_predictions_are_those_of_diffusers_at_all_timesteps(folders: dict[str, 
         pytest.skip("it takes no prompt")
     denoiser, scheduler = load(folders[name], prompt), part(folders[name], diffusers, "scheduler", SCHEDULERS[name][0])
     z = torch.randn(2, denoiser.channels, 8, 6, generator=torch.Generator().manual_seed(0))
-    network, inside = theirs(folders[name], name, prompt, z), 0
+    network, inside = network_of_diffusers(folders[name], name, prompt, z), 0
     assert len(denoiser.schedule) == 40 - (name == "zero" or name.startswith("flux"))
     for t in range(len(denoiser.schedule)):
         with torch.no_grad():

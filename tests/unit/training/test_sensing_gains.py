@@ -40,14 +40,14 @@ def residuals() -> Residuals:
 
 
 class ChainFigures(NamedTuple):
-    """What a coded chain showed."""
+    """The measured gains of a coded chain, and the error of its expected picture."""
 
     gains: list[float]
     mse: float
 
 
 def coded(point: Point, count: int) -> ChainFigures:
-    """Code other pictures along a plan."""
+    """Code `count` further pictures along a plan, and return the measurements."""
     denoiser, pixels, gains = WienerDenoiser(SIDE), waves(count, SIDE, seed=2).reshape(count, -1), list[float]()
     x = to_signal(pixels)
     chain, select = (
