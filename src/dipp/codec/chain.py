@@ -258,6 +258,6 @@ def _expanded(values: Array, count: int) -> Array:
 
 @functools.lru_cache(maxsize=8)
 def _samples(channel: Channel, group_size: int) -> NDArray[np.float32]:
-    """Return the noise of unit variance for each possible draw: 2^16, or 2 if coordinates share draws in groups."""
+    """Return the noise of unit variance for each possible draw, from 0 to 2^16 − 1, or 0 and 1 for groups."""
     draws = np.arange(2 if group_size > 1 else 1 << 16).astype(np.uint16)
     return channel.sample(draws).astype(np.float32)

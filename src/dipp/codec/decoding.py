@@ -109,7 +109,8 @@ class Decoding:
             denoiser: The denoiser.
             steps: Number of steps that were decoded.
             state: The state after them.
-            noise: Function from a timestep and a shape (C, H, W) to the public normals of ancestral sampling.
+            noise: Function from a timestep and a shape (C, H, W) to the public standard normal numbers of ancestral
+                sampling.
         """
         if self.noisy:
             return trajectory.noisy(steps, state)[0]
@@ -162,7 +163,7 @@ class ChainEnd(NamedTuple):
         return to_pixels(denoiser.picture(x, self.chain.size), self.grey)
 
     def _noise(self, s: int, shape: tuple[int, ...]) -> Array:
-        """Return public normals (N, *shape) of the images, for ancestral sampling to timestep s."""
+        """Return public standard normal numbers (N, *shape) for the images, for ancestral sampling to timestep s."""
         seeds = (randomness.stream(self.chain.seed, number, s, "ancestral") for number in self.numbers)
         drawn = np.stack([diffusion.normals(stream, shape) for stream in seeds])
         return alike(drawn, self.state)

@@ -40,7 +40,7 @@ def recognised(front: bytes) -> bool:
 def _deflated(content: bytes) -> bool:
     """Return whether a file is compressed as a whole, by its file meta information (group 0002) alone.
 
-    Whether a picture is refused must not depend on its pixels, because a dataset names the pictures that it skipped.
+    The answer must not depend on pixels, because a dataset release names the pictures that it skips.
     """
     from pydicom.filereader import read_dataset
 

@@ -183,5 +183,5 @@ ZEROS = "force_zeros_for_empty_prompt"
 
 
 def _is_weight_file(stem: str, file: Any) -> bool:
-    """Return whether `file`, which an index lists, is a name of weights: it begins with `stem` and has no folder."""
+    """Return whether `file`, from an index of weights, is a file beside that index whose name begins with `stem`."""
     return isinstance(file, str) and file.startswith(stem) and file.endswith(".safetensors") and "/" not in file

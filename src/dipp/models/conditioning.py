@@ -107,7 +107,7 @@ class TwoTextConditioning(Conditioning):
     parts = ("text_encoder", "text_encoder_2", "tokenizer", "tokenizer_2")
 
     def conditions(self, pipeline: Pipeline, prompt: str, device: torch.device) -> Conditions:
-        """Return states and pooled output of the text encoders; zeros for an empty prompt if the index says `ZEROS`."""
+        """Return states and pooled output of the text encoders, or zeros for an empty prompt if the index says so."""
         states, pooled = prompts.states_of_two(pipeline, prompt, device)
         if not prompt and pipeline.index.get(ZEROS):
             return states.new_zeros(states.shape), pooled.new_zeros(pooled.shape)

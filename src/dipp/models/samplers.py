@@ -21,8 +21,8 @@ def ancestral(
         schedule: Its noise schedule.
         x_t: The state (N, C, H, W).
         t: Its timestep.
-        noise: Function from s to standard normals of the state's shape. Drawn from the common randomness (`normals`),
-            they give the same picture for the same file.
+        noise: Function from s to standard normal numbers of the state's shape. Drawn from the common randomness
+            (`normals`), they give the same picture for the same file.
     """
     for s in range(t - 1, -1, -1):
         x_t = schedule.step(s + 1, s).next_state(x_t, denoise(x_t, s + 1), noise(s))

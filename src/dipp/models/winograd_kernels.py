@@ -46,7 +46,7 @@ _VECTOR, _INTEGERS = ir.VectorType(_FLOAT, LANES), ir.VectorType(ir.IntType(32),
 
 
 def matrices() -> tuple[Matrix, Matrix, Matrix]:
-    """Return the matrices Bᵀ (6×6), G (6×3) and Aᵀ (4×6) of `winograd`."""
+    """Return the matrices that transform inputs (Bᵀ, 6×6), weights (G, 6×3) and outputs (Aᵀ, 4×6) (`winograd`)."""
     others = [np.delete(POINTS, j) for j in range(len(POINTS))]
     norms = np.array([[np.prod(point - other)] for point, other in zip(POINTS, others, strict=True)])
     infinity = np.eye(IN)[-1:]
