@@ -281,7 +281,7 @@ def _counted_lines(coding: CodingAudit) -> list[str]:
 
 
 def _draws_line(drawn: Iterable[ExactAudit | Law]) -> str:
-    """Return a line about the draws from known random bytes in all parts of an audit."""
+    """Return a line that says how many draws of an audit, made from known random bytes, were not the exact ones."""
     counts = [(part.wrong, part.draws) for part in drawn]
     return f"draws with known bytes: {sum(w for w, _ in counts)} of {sum(d for _, d in counts)} are not the exact ones"
 

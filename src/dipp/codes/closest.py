@@ -120,7 +120,7 @@ class DrawOutcomes(Outcomes):
 
     @property
     def total(self) -> int:
-        """W: the sum of all weights."""
+        """The sum of the weights of all candidates (W)."""
         return self.weights.total
 
     def log_law(self) -> Floats:

@@ -46,7 +46,7 @@ class Exponential(TiltedCode):
 
     @property
     def score_alpha(self) -> Fraction:
-        """α, by which the scores and so the ε are multiplied."""
+        """The factor by which scores, and so ε, are multiplied (α)."""
         return self.alpha
 
     def draw(self, scored: ScoredCandidates) -> Indices:
@@ -54,7 +54,7 @@ class Exponential(TiltedCode):
         return scored.select()
 
     def eta(self, moved: Reach) -> float:  # noqa: ARG002
-        """Return η of a selection, which does not depend on the scores."""
+        """Return η of a selection, the nats that rounding adds to its ε; it does not depend on the scores."""
         return selection.ETA
 
     def charge(self, moved: Reach, touched: int = 1, apart: bool = True) -> Cost:

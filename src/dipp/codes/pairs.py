@@ -115,7 +115,7 @@ class Pairs(TiltedCode):
         return (drawn < limits).astype(np.int64)
 
     def observe(self, indices: Indices, shared: PublicCandidates) -> Any:
-        """Return the noise of the bits, which are themselves the draws of the candidates."""
+        """Return the noise that the channel gives each bit; the index of a coordinate is its bit."""
         return shared.noise(indices)
 
     def eta(self, moved: Reach) -> float:
@@ -150,7 +150,7 @@ class Pairs(TiltedCode):
         return [Pair(threshold) for threshold in _limits(scored).tolist()]
 
     def log_weights(self, scored: ScoredCandidates) -> Floats:
-        """Return ln P of both bits of each coordinate, up to a constant: minus the shift in nats, and the shift."""
+        """Return ln P of both bits of each coordinate, up to a constant: −v and v for a shift of v nats."""
         return np.asarray(np.multiply.outer(scored.shifts(), [-1, 1]) * _nats(1, scored.fraction_bits), np.float64)
 
 

@@ -110,7 +110,7 @@ class Arithmetic:
 
     @functools.cached_property
     def fraction_bits(self) -> int:
-        """S: the smallest number that makes `_largest` at least `MIN_LEVEL` or `MIN_CLIP`, if the tables allow it."""
+        """The scale S: the smallest that makes `_largest` at least `MIN_LEVEL` or `MIN_CLIP`, if tables allow it."""
         least = MIN_LEVEL if self.clip is None else MIN_CLIP
         wanted = max(0, math.ceil(math.log2(least / self._real_largest)))
         while math.trunc(self._real_largest * 2.0**wanted) < least:
@@ -135,7 +135,7 @@ class Arithmetic:
 
     @property
     def largest_shift(self) -> int | None:
-        """M, the bound to which shifts are clipped; None without a clip."""
+        """The bound to which integer shifts are clipped (M); None without a clip."""
         return None if self.clip is None else self._largest
 
     @property
@@ -145,7 +145,7 @@ class Arithmetic:
 
     @property
     def sensitivity(self) -> int:
-        """D: the most by which one coordinate can move the score of a candidate, in multiples of 2^−S bits."""
+        """The most by which one coordinate can move the score of a candidate, in multiples of 2^−S bits (D)."""
         return 2 * self.level_of_one if self.clip is None else 2 * min(self.level_of_one, self._largest)
 
     @property

@@ -42,7 +42,7 @@ class Channel(ABC):
     @property
     @abstractmethod
     def slope(self) -> float:
-        """L: the most nats by which a shift of 1 in one touched coordinate can move the score; may be infinite."""
+        """The most nats by which a shift of 1 in one touched coordinate can move the score (L); may be infinite."""
 
     @property
     def mask(self) -> Mask:
@@ -118,9 +118,10 @@ class LocationChannel(Channel):
         return table
 
     def kl(self, shift: Floats) -> Floats:
-        """Return the KL divergence, in bits, of q(z) ∝ exp(u(z; μ)) on the 2^16 noise values from their uniform law.
+        """Return the KL divergence, in bits, of the shifted noise from the noise, both on the values that draws give.
 
-        That is the divergence of the quantised noise. A channel with a closed form overrides this, for speed.
+        The 2^16 noise values z are equally likely without a shift, and in proportion to exp(u(z; μ)) with the shift μ,
+        where u is the score. A channel with a closed form overrides this, for speed.
         """
         return np.vectorize(self._kl_on_cells)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
 
@@ -235,7 +236,7 @@ class Sign(Channel):
         return math.sqrt(self.period)
 
     def delivered(self, shift: Floats) -> Floats:
-        """Return tanh(θ)/√period, and not θ/√period, because the mean of a sign cannot leave ±1."""
+        """Return tanh(θ)/√period for θ = √period·shift, which is less than θ/√period: a mean of signs stays in ±1."""
         return np.asarray(np.tanh(self.slope * np.asarray(shift, np.float64)) / self.slope, np.float64)
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:

@@ -140,22 +140,22 @@ class Weights(Terms):
 
     @property
     def total(self) -> int:
-        """W: the sum of all weights."""
+        """The sum of the weights of all candidates (W)."""
         return self.best * self.heavy + (self.candidates - self.best) * self.light
 
     @property
     def differing(self) -> int:
-        """j: the largest number of candidates of one set T that another set T does not have."""
+        """The largest number of candidates in one set of best candidates that another such set does not have (j)."""
         return min(self.best, self.candidates - self.best)
 
     @property
     def epsilon(self) -> float:
-        """ε = ln(a/b), rounded up."""
+        """ε = ln(heavy/light), rounded up."""
         return _epsilon(self)
 
     @property
     def rho(self) -> float:
-        """ρ of zCDP: the supremum over α > 1 of the Rényi divergence of order α over α, rounded up (`TOLERANCE`)."""
+        """ρ of zCDP: the supremum over α > 1 of the Rényi divergence of order α divided by α, rounded up."""
         return _rho(self)
 
     def draw(self, best: Integers, tally: Tally) -> Integers:

@@ -58,7 +58,7 @@ class ScoredCandidates(Protocol):
 
     @property
     def fraction_bits(self) -> int:
-        """S: scores are counted in multiples of 2^−S bits."""
+        """The number S of bits after the binary point: scores are counted in multiples of 2^−S bits."""
 
 
 class PublicCandidates(Protocol):
@@ -129,7 +129,7 @@ class Code(ABC):
     @property
     @abstractmethod
     def score_alpha(self) -> Fraction:
-        """α, by which the integer scores are multiplied."""
+        """The factor by which the integer scores are multiplied (α)."""
 
     @property
     def alpha_name(self) -> str:

@@ -83,7 +83,7 @@ class FixedLength:
 
     @functools.cached_property
     def _used(self) -> NDArray[np.intp]:
-        """Positions of the packed bits, when the indices of an image stand in 32 bits each."""
+        """Positions of the stored bits in a row of 32-bit integers, one for each index of an image."""
         return np.flatnonzero(np.arange(32) >= 32 - np.array(self.widths)[:, None])
 
     def _blocks(self, images: int) -> Iterable[slice]:

@@ -53,7 +53,7 @@ class Mask(ABC):
     @property
     @abstractmethod
     def period(self) -> int:
-        """P: the number of steps in which every coordinate is touched once."""
+        """The number of steps in which every coordinate is touched once (P)."""
 
     @abstractmethod
     def require(self, channels: int) -> None:
@@ -130,7 +130,7 @@ class FullMask(Mask):
 
     @property
     def period(self) -> int:
-        """1: each step touches every coordinate."""
+        """One step, because each step touches every coordinate."""
         return 1
 
     def require(self, channels: int) -> None:
@@ -196,7 +196,7 @@ class TurnMask(Mask):
         return np.flatnonzero(_slots(seed, cycle, self.cycle, geometry) == slot).astype(np.int64)
 
     def counts(self, steps: int, geometry: Geometry) -> Integers:
-        """Return the counts in closed form: P ranks fill every slot C times, and `_counts` adds the remaining ranks."""
+        """Return the number of coordinates that each step touches, by a formula that needs no shuffle (`_counts`)."""
         self.require(geometry.channels)
         return _counts(self.cycle, steps, geometry)
 
@@ -253,8 +253,9 @@ def of_period(period: int) -> Mask:
 def _counts(period: int, steps: int, geometry: Geometry) -> Integers:
     """Return the number of coordinates that each of the first `steps` steps of `TurnMask` touches.
 
-    After whole cycles, m = pixels mod P ranks are left. Slot s meets position p once for each p·⌊P/C⌋ from s − m + 1 to
-    s or, going round, above s − m + P.
+    Any P pixels of consecutive ranks have C coordinates in each slot (step of a cycle). The last m = pixels mod P ranks
+    have a coordinate in slot s for each channel position p with p·⌊P/C⌋ from s − m + 1 to s or, going round, above
+    s − m + P.
     """
     channels = geometry.channels
     slot, (cycles, remainder) = np.arange(steps) % period, divmod(geometry.pixels, period)

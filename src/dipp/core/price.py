@@ -52,7 +52,7 @@ class Loss(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far one coordinate can move a selection, in the integers of the step."""
+    """How far one coordinate can move the integer scores of a selection."""
 
     units: int
     """D: the most by which one coordinate can move any score, in multiples of 2^−S bits."""
@@ -87,7 +87,7 @@ class Terms(ABC):
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        """α, s and S for the table of a certificate; empty texts if the price does not depend on them."""
+        """α, sensitivity D and scale S as texts for a table; empty texts if the price does not depend on them."""
         return "", "", ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class Sensitivity(Terms):
 
     @property
     def public(self) -> tuple[Any, ...]:
-        """S, clip and slope, which must be the same for all images of a step."""
+        """The scale S, the clip and the slope, which must be the same for all images of a step."""
         return self.fraction_bits, self.clip, self.slope
 
     def worse(self, other: Sensitivity) -> Sensitivity:
@@ -146,7 +146,7 @@ class Sensitivity(Terms):
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        """α, D and S as texts."""
+        """α, the sensitivity D and the scale S as texts."""
         return str(self.alpha), str(self.sensitivity), str(self.fraction_bits)
 
     def moved(self, change: int = LEVELS) -> Reach:

@@ -96,12 +96,12 @@ class Place(NamedTuple):
         if self.width < 1 or self.height < 1 or self.width * self.height > MAX_PIXELS:
             raise DippError("regions", f"have a box of {self.width}×{self.height} pixels, which is empty or too large")
         if self.runs and (
-            sum(self.runs) != self.width * self.height or len(self.runs) < 2 or 0 in self.runs[1:] or self.whole
+            sum(self.runs) != self.width * self.height or len(self.runs) < 2 or 0 in self.runs[1:] or self.redundant
         ):
             raise DippError("regions", f"have runs that do not make a mask of {self.width}×{self.height} pixels")
 
     @property
-    def whole(self) -> bool:
+    def redundant(self) -> bool:
         """Whether runs are listed although the mask is the whole box; such a mask must be written as empty runs."""
         return self.runs[0] == 0 and len(self.runs) == 2
 

@@ -44,7 +44,7 @@ class CodedStep(ABC):
 
     @property
     def candidates(self) -> int:
-        """n: the number of candidates of each chunk."""
+        """Number of candidates of each chunk (n)."""
         return 1 << self.index_bits
 
     @classmethod
@@ -69,7 +69,7 @@ class CodedStep(ABC):
 
     @property
     def turns(self) -> int:
-        """Number of rounds of the step: the chunks of a round are predicted from the answers of the rounds before."""
+        """Number of rounds of the step, by default 1: a round is predicted from the answers of the rounds before."""
         return 1
 
     @property

@@ -75,7 +75,7 @@ class Step(CodedStep):
 
     @classmethod
     def words(cls, steps: Sequence[Step], groups: int) -> str:  # noqa: ARG003
-        """Return the timesteps from the first to the last as a text of one line."""
+        """Return a line of text with the timesteps from the first to the last."""
         return " → ".join(str(t) for t in (steps[0].start, *(step.end for step in steps)))
 
     @classmethod
@@ -145,7 +145,7 @@ class SensingStep(CodedStep):
 
     @classmethod
     def words(cls, steps: Sequence[SensingStep], groups: int) -> str:
-        """Return the number of steps, of steps in a pass, and the final SNR, as a text of one line."""
+        """Return a line of text with the number of steps, the number of steps in a pass, and the final SNR."""
         gained = sum(step.snr_gain for step in steps)
         return f"{counted(len(steps), 'step')} of sensing, {counted(groups, 'group')} a pass, to the SNR {gained:.4g}"
 
@@ -225,7 +225,7 @@ class Question(CodedStep):
 
     @property
     def turns(self) -> int:
-        """The number of rounds."""
+        """Number of rounds of the question."""
         return self.rounds
 
     @property
@@ -279,7 +279,7 @@ class Question(CodedStep):
 
     @classmethod
     def words(cls, steps: Sequence[Question], groups: int) -> str:  # noqa: ARG003
-        """Return the number of questions, and of the draws of a unit, as a text of one line."""
+        """Return a line of text with the number of questions and the number of draws of a unit."""
         draws = "+".join(str(step.draws) for step in steps)
         answers = "1 draw" if draws == "1" else f"{draws} draws"
         return f"{counted(len(steps), 'question')} to each unit, answered with {answers}"

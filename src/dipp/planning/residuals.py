@@ -114,7 +114,7 @@ class Residuals:
         return np.asarray(10 * np.log10(4 / self.mse(snrs)), np.float64)
 
     def realised_at(self, pad: float, tilt: float) -> float:
-        """Return the fraction of a tilt that a searching code realises, at the nearest pad, interpolated over log V.
+        """Return the fraction of a tilt that a searching code realises, interpolated between tilts at the nearest pad.
 
         Args:
             pad: Difference of the bits of an index and the KL of its chunk, in bits.

@@ -302,5 +302,5 @@ class SensingPlanner:
         return Plan(Coding(Sign(period=self.geometry.channels * choice.groups), choice.code), tuple(steps))
 
     def _share(self, pad: float, tilt: float) -> float:
-        """Return κ, the fraction of its tilt that a code of this pad realises."""
+        """Return the fraction of its tilt that a code with indices of this pad realises (κ)."""
         return 1.0 if pad == 0 else self.residuals.realised_at(pad, tilt)

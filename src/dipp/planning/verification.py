@@ -215,5 +215,5 @@ def _no_preset(coding: Coding) -> InconsistentError:
 
 
 def _differs(stored: Floats, exact: Floats) -> NDArray[np.bool_]:
-    """Return where stored numbers are not what `short_floats` makes of the exact ones, up to `SAME`."""
+    """Return, for each stored number, whether it differs from what `short_floats` makes of the exact one."""
     return np.asarray((stored != short_floats(exact * (1 - SAME))) & (stored != short_floats(exact * (1 + SAME))))

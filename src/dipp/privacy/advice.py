@@ -84,7 +84,7 @@ class Headline(NamedTuple):
 
     @property
     def grade(self) -> Grade:
-        """The row of the scale that the ε falls into."""
+        """The grade of the ε."""
         return grade(self.epsilon)
 
     @property
@@ -170,7 +170,7 @@ def release_warnings(claim: Mapping[str, Any] | None, pixels: int, images: int) 
 
 
 def grade(epsilon: float) -> Grade:
-    """Return the row of the scale that a pure ε falls into."""
+    """Return the grade of a pure ε, which is a row of `SCALE`."""
     return next(row for row in SCALE if epsilon <= row.largest)
 
 

@@ -402,7 +402,7 @@ def _sum(parts: list[float]) -> float:
 
 
 def _between(ledger: Ledger, changes: NDArray[np.int16], largest: NDArray[np.int16]) -> float:
-    """Return ε of an image's change.
+    """Return pure ε of telling apart two images from their differences.
 
     Args:
         ledger: The ledger of the encoding.

@@ -209,13 +209,14 @@ class Ledger:
 
         If steps touch coordinates in turns, it is that of the coordinate whose steps cost most.
 
-        Where the price has no metric form (`metric`), any change costs the whole ε of the unit. Otherwise, if a step
-        touches all C, the ε of a pixel is the sum over its channels. If a step touches a unit once, the ε of the unit
-        is that of the coordinate that changes most.
+        If the price does not depend on the size of a change (`metric`), any change costs the whole ε of the unit.
+        Otherwise, if a step touches all channels of a pixel, the ε of the pixel is the sum over its channels. If a step
+        touches a unit once, the ε of the unit is that of the coordinate that changes most.
 
-        *Proof sketch.* A selection whose coordinates move scores by s₁, s₂, … costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is
-        a selection of its own; so coordinates add up, over channels and over pixels. The ε of all coordinates of a
-        pixel that move alike is that of one times their number (`Code.charge`), by which it is divided.
+        *Proof sketch.* Let coordinate i alone move scores by sᵢ, at the price ε₁(sᵢ) = aᵢ + η. A selection with several
+        coordinates costs Σ aᵢ + η ≤ Σ ε₁(sᵢ), and a pair is a selection of its own; so coordinates add up, over
+        channels and over pixels. The ε of all coordinates of a pixel that move alike is that of one times their number
+        (`Code.price`), by which it is divided.
 
         Args:
             change: Change of the coordinate in levels, from 0 to 255.

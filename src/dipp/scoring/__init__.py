@@ -182,7 +182,7 @@ class Candidates:
 
     @property
     def fraction_bits(self) -> int:
-        """S of the task: scores are counted in multiples of 2^−S bits."""
+        """The number S of bits after the binary point: scores are counted in multiples of 2^−S bits."""
         return self.task.fraction_bits
 
 

@@ -93,7 +93,7 @@ def _tasks(kind: type[IntegerLaw]) -> Iterator[ScoringTask]:
 
 
 def _laws(kind: type[IntegerLaw]) -> tuple[IntegerLaw, ...]:
-    """Return laws made of integers, which do not depend on the platform's logarithm; one for each kernel."""
+    """Return a law of this kind for each kernel; its parameters do not depend on the platform's logarithm."""
     if kind is SignLaw:
         return SignLaw(3), SignLaw(2000)
     if kind is LaplaceLaw:
