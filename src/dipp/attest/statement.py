@@ -246,7 +246,7 @@ def _follows(predicate: dict[str, Any], facts: dict[str, Any]) -> bool:
 
 
 def _comparable(facts: dict[str, Any]) -> Any:
-    """Return facts without sentences, as JSON reads them."""
+    """Return the comparable facts about a release: without sentences, and with the types that JSON gives."""
     numbers = {name: facts["certificate"].get(name) for name in NUMBERS}
     return json.loads(json.dumps({**facts, "certificate": numbers}))
 

@@ -84,7 +84,7 @@ def extreme_pair(chain: Chain, generator: np.random.Generator) -> tuple[Pixels, 
 
 
 def grey_pair(chain: Chain, generator: np.random.Generator, level: float = 128) -> tuple[Pixels, Pixels]:
-    """Return a grey image, and the same image with one white unit, whose divergence is larger.
+    """Return a grey image, and the same image with one white unit, which is farther from its prediction.
 
     Args:
         chain: A chain, whose plan and geometry name the units.

@@ -56,7 +56,7 @@ def cores() -> int:
 
 
 def engine(name: str, workers: int | None = None, address: str | None = None, device: str = "auto") -> Engine:
-    """Return the engine with a name.
+    """Return an engine by its name.
 
     Args:
         name: "local" or "ray".

@@ -134,7 +134,7 @@ class ShardPart(Part):
         return self.number(row) in self._shard.grey
 
     def rows(self, rows: Sequence[int]) -> Integers:
-        """Return the indices of some rows, one row for each image."""
+        """Return the indices of images of one geometry, with a row for each image."""
         return self._shard.rows(rows)
 
 
@@ -186,5 +186,5 @@ class ArchivePart(Part):
         return bool(self.archive.grey[row])
 
     def rows(self, rows: Sequence[int]) -> Integers:
-        """Return the indices of some rows, one row for each image."""
+        """Return the indices of images of one geometry, with a row for each image."""
         return np.stack([self.archive.image_indices(row) for row in rows])

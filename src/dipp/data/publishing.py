@@ -33,7 +33,7 @@ def publish(attempts: Path, path: Path, write: Callable[[BinaryIO], object]) -> 
 
 
 def sync(folder: Path) -> None:
-    """Write the names in a folder to disk.
+    """Make new names of files in a folder durable: they survive a loss of power.
 
     Args:
         folder: The folder.

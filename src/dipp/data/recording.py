@@ -23,7 +23,7 @@ def recorded(source: Source) -> dict[str, Any]:
 
 
 def restored(record: dict[str, Any]) -> Source:
-    """Return the source of a record, with the states of its files at that time.
+    """Return the source of a record, with the states that its files had when it was recorded.
 
     The numbers of disks may have changed since, so they are not compared.
 

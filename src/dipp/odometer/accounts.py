@@ -273,7 +273,7 @@ class Odometer:
             ).fetchall()
 
     def pictures(self, most: int, size: Size = PIXEL) -> list[TotalCost]:
-        """Return the sums of the `most` pictures with the largest ε, for any object of a size, the largest first.
+        """Return the total costs of the pictures with the largest ε, for any object of a size, the largest first.
 
         Args:
             most: Largest number of pictures.
@@ -290,7 +290,7 @@ class Odometer:
         return int(count)
 
     def spent(self, picture: bytes, size: Size = PIXEL) -> TotalCost:
-        """Return the sums of all releases of a picture, for any object of a size.
+        """Return the total cost of all releases of a picture, for any object of a size.
 
         Args:
             picture: The mark of the picture (`mark`).

@@ -320,7 +320,7 @@ def _application(parsed: Segments, marker: int, body: bytes) -> None:
 
 
 def orientation(exif: bytes) -> int:
-    """Return the orientation, 1 to 8, that EXIF data state; 1 if they cannot be read, as in viewers."""
+    """Return the orientation, 1 to 8, that EXIF data state; 1 if they cannot be read, which viewers assume too."""
     from PIL import Image
 
     tags = Image.Exif()
