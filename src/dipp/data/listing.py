@@ -177,7 +177,8 @@ def _refuse_folders_twice(root: Path, classes: list[str]) -> None:
 def _folder_entries(root: Path, folders: Iterable[tuple[Path, int | None]]) -> Iterator[IdentifiedEntry]:
     """Yield the files of folders, each with the label of its files.
 
-    Of a folder whose label is None, only the files directly in it are listed; otherwise also those in its sub-folders."""
+    Of a folder whose label is None, only the files directly in it are listed; otherwise also those in its sub-folders.
+    """
     for folder, label in folders:
         for path in _walk(folder, deep=label is not None):
             name = os.path.relpath(path, root)
