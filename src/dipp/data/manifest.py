@@ -19,7 +19,7 @@ from dipp.errors import FILE, DippError
 from dipp.format.archive import Archive, whole_facts
 from dipp.format.bytes import Integers
 from dipp.format.parameters import PublicParameters
-from dipp.privacy.certificate import WORDS
+from dipp.privacy.certificate import SENTENCES
 
 ENTRY = ("name", "bytes", "sha256", "images", "first", "positions")
 """Fields that a manifest states of each shard."""
@@ -152,7 +152,7 @@ def _without_words(facts: dict[str, Any]) -> dict[str, Any]:
     certificate = facts.get("certificate")
     if not isinstance(certificate, dict):
         return facts
-    return {**facts, "certificate": {key: value for key, value in certificate.items() if key not in WORDS}}
+    return {**facts, "certificate": {key: value for key, value in certificate.items() if key not in SENTENCES}}
 
 
 def archive(store: Store) -> Archive:
