@@ -106,7 +106,7 @@ def test_plans_keep_a_rate(books: Books) -> None:
         ({"unit": 2.5}, ("unit", "2.5")),
         ({"hide": (64,)}, ("hide", "(width, height)")),
         ({"hide": "64"}, ("hide", "WIDTHxHEIGHT")),
-        ({"hide": (0, 5)}, ("window", "0×5")),
+        ({"hide": (0, 5)}, ("object", "0×5")),
         ({"hide": (1 << 32, 1)}, ("window", "4294967295")),
         ({"hide": (8, 8), "unit": 8}, ("unit and hide",)),
         ({"unit": 8, "preset": "paper"}, ("unit", "paper")),
