@@ -73,7 +73,7 @@ class Exponential(TiltedCode):
         return epsilon / (4 * float(self.alpha))
 
     def pure(self, rho: float) -> float:
-        """Return √(8ρ)."""
+        """Return the pure ε √(8ρ), because the ρ of a selection is ε²/8."""
         return math.sqrt(8 * rho)
 
     def outcomes(self, scored: ScoredCandidates) -> list[Outcomes]:

@@ -166,7 +166,7 @@ class OneShot(ABC):
         return seal(self._pack(int(index[0])), seed, self._public)
 
     def decode(self, payload: bytes, seed: bytes) -> Floats:
-        """Return the noisy sample of the vector that a payload names.
+        """Return the noisy sample of a vector that a payload holds.
 
         Args:
             payload: The bytes that `encode` returned.

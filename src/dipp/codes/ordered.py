@@ -46,7 +46,7 @@ def poisson_order(seed: bytes, candidates: int, alpha: Fraction, fraction_bits: 
 
 
 class PoissonCode(SensitivityCode):
-    """A code over a Poisson process, as the codec uses it."""
+    """A code of the codec that prefers early candidates of a Poisson process, so that small indices are likely."""
 
     columns = (*SensitivityCode.columns, EXPONENT_UNITS)
 
@@ -84,7 +84,7 @@ class PoissonCode(SensitivityCode):
 
 @dataclass(frozen=True)
 class OrderedOneShot(OneShot):
-    """A code over a Poisson process for one private vector."""
+    """A code for one private vector that prefers early candidates of a Poisson process."""
 
     kl_bits: float | None = field(default=None, kw_only=True)
     """Public guess of the KL divergence in bits, for the zeta code; by default ⌈log2 n⌉ − 2."""

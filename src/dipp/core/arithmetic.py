@@ -120,7 +120,7 @@ class Arithmetic:
 
     @property
     def _largest(self) -> int:
-        """trunc(`_real_largest`·2^S): M for a clipped step, otherwise A(1)."""
+        """The number from which S is chosen, `_real_largest`·2^S, truncated: M for a clipped step, otherwise A(1)."""
         return math.trunc(self._real_largest * 2.0**self.fraction_bits)
 
     @property

@@ -112,7 +112,7 @@ class LaplaceLaw(IntegerLaw):
 
     @functools.cached_property
     def values(self) -> Int32s:
-        """z of each of the 2^16 draws, int32. Magnitudes beyond the limit are not exact, which changes no score."""
+        """The variable z of each of the 2^16 draws, int32; inexact beyond the limit, where it changes no score."""
         draws = np.arange(1 << 16, dtype=np.uint32)
         positive = draws >= 1 << 15
         t = np.where(positive, draws, ~draws) & 0x7FFF

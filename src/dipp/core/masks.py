@@ -100,11 +100,11 @@ class Mask(ABC):
         """
 
     @abstractmethod
-    def worst(self, charges: Sequence[float], channels: int) -> float:
+    def worst(self, costs: Sequence[float], channels: int) -> float:
         """Return the largest total cost of a unit over all steps.
 
         Args:
-            charges: What each step costs every unit that it touches, such as its ε.
+            costs: What each step costs every unit that it touches, such as its ε.
             channels: Number of channels of the picture.
         """
 
@@ -158,9 +158,9 @@ class FullMask(Mask):
         """Return the number of all units for each step."""
         return np.full(steps, unit.count(geometry), np.int64)
 
-    def worst(self, charges: Sequence[float], channels: int) -> float:  # noqa: ARG002
+    def worst(self, costs: Sequence[float], channels: int) -> float:  # noqa: ARG002
         """Return the sum of the costs of all steps, because every step touches every unit."""
-        return math.fsum(charges)
+        return math.fsum(costs)
 
 
 @dataclass(frozen=True)
@@ -206,21 +206,21 @@ class TurnMask(Mask):
             raise DippError("period", f"must be 1 for the unit {unit.short}, got {self.cycle}")
 
     def units(self, steps: int, unit: Unit, geometry: Geometry) -> Integers:
-        """Return the numbers of touched coordinates, because a step touches at most one coordinate of a pixel."""
+        """Return the number of touched pixels of each step: one for each touched coordinate."""
         self.require_unit(unit)
         return self.counts(steps, geometry)
 
-    def worst(self, charges: Sequence[float], channels: int) -> float:
+    def worst(self, costs: Sequence[float], channels: int) -> float:
         """Return the sum over all cycles of the largest cost of any class of ranks modulo P."""
         self.require(channels)
         offsets = [position * (self.cycle // channels) for position in range(channels)]
         dearest = []
-        for first in range(0, len(charges), self.cycle):
-            charged: defaultdict[int, list[float]] = defaultdict(list)
-            for slot, charge in enumerate(charges[first : first + self.cycle]):
+        for first in range(0, len(costs), self.cycle):
+            costs_of_class: defaultdict[int, list[float]] = defaultdict(list)
+            for slot, cost in enumerate(costs[first : first + self.cycle]):
                 for offset in offsets:
-                    charged[(slot - offset) % self.cycle].append(charge)
-            dearest.append(max(map(math.fsum, charged.values())))
+                    costs_of_class[(slot - offset) % self.cycle].append(cost)
+            dearest.append(max(map(math.fsum, costs_of_class.values())))
         return math.fsum(dearest)
 
 

@@ -89,7 +89,7 @@ class TiltedCode(SensitivityCode):
 
     @abstractmethod
     def tilt(self, epsilon: float) -> float:
-        """Return the tilt, in nats and without α, of a clipped selection whose pure ε is `epsilon`."""
+        """Return the tilt, in nats and before it is multiplied by α, of a clipped selection of this pure ε."""
 
     @abstractmethod
     def pure(self, rho: float) -> float:

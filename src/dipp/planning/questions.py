@@ -70,7 +70,7 @@ class Recipe(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row of the table: a recipe, and its PSNR on public pictures."""
+    """One row of the table of recipes: a recipe for units of one size, and its PSNR on public pictures."""
 
     kind: str
     """Kind of the unit."""
@@ -123,7 +123,7 @@ class Row(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Number of bits of a unit."""
+        """Number of bits of the indices of a unit."""
         return sum(recipe.split**2 * recipe.bits for recipe in self.recipes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def candidates_of(epsilon: float, *, signs: bool = False) -> Recipe:
 
 @dataclass(frozen=True, eq=False)
 class QuestionPlanner:
-    """A planner of questions for pictures of one geometry, to the unit among `units` of the best expected picture."""
+    """A planner of questions for pictures of one geometry; it takes the unit of `units` that gives the best picture."""
 
     books: Books
     geometry: Geometry
@@ -252,7 +252,7 @@ class QuestionPlanner:
 
 
 def _divides(unit: Unit, row: Row) -> bool:
-    """Return whether a unit can be divided as a recipe does."""
+    """Return whether a unit can be divided into the coarse pixels of every question in a row's recipe."""
     try:
         for recipe in row.recipes:
             unit.divisions(1, BLOCK * recipe.split)

@@ -166,9 +166,10 @@ def check_gains(parameters: PublicParameters, residuals: Residuals) -> None:
     """Raise if the clips and gains of a sensing plan do not follow from its tilts and the residuals that it names.
 
     The clips of a plan are one of `CLIPS` times the deviations of the residuals, and its gains follow from tilts and
-    clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored, and the tilt be the
-    same in all steps: with a tolerance of percents, or tilts of their own, narrower clips could make up for a third of
-    it. A searching code may have realised the fraction of any pad that was measured, the same in all steps.
+    clips, by the formulas of `planning.sensing`. Both must be equal in all digits that are stored, and all steps must
+    have the same tilt. If some percent of difference were allowed, or a tilt for each step, narrower clips could make
+    up for a third of the tilt. A searching code may have realised the fraction of any pad that was measured, the same
+    in all steps.
 
     Args:
         parameters: The public parameters of the encoding.

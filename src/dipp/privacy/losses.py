@@ -89,7 +89,7 @@ def _smallest(draws: tuple[tuple[Loss, int], ...], delta: float) -> float:
 
 
 def _powers(law: Loss, count: int) -> Floats:
-    """Return the probabilities that `count` losses add up to −count·ε, …, count·ε, by repeated squaring."""
+    """Return the probability of each sum −count·ε, …, count·ε of independent losses, by repeated squaring."""
     power = np.array([float(law.drops), float(1 - law.drops - law.gains), float(law.gains)])
     masses = np.ones(1)
     while count:

@@ -95,10 +95,10 @@ class ScoringTask:
 
 
 def stream_rows(streams: Sequence[Stream], chunks: Sequence[int]) -> NDArray[np.uint32]:
-    """Return the rows of `ScoringTask.streams`, one for each pair of a stream and the number of a chunk.
+    """Return the rows of `ScoringTask.streams`, one for each chunk.
 
     Args:
-        streams: The streams.
-        chunks: Numbers of the chunks of each stream.
+        streams: The stream of each chunk.
+        chunks: Number of each chunk within its step.
     """
     return np.array([(*s, c) for s, c in zip(streams, chunks, strict=True)], np.uint32).reshape(-1, 4)
