@@ -107,7 +107,7 @@ def test_plans_keep_a_rate(books: Books) -> None:
         ({"hide": (64,)}, ("hide", "(width, height)")),
         ({"hide": "64"}, ("hide", "WIDTHxHEIGHT")),
         ({"hide": (0, 5)}, ("object", "0×5")),
-        ({"hide": (1 << 32, 1)}, ("window", "4294967295")),
+        ({"hide": (1 << 32, 1)}, ("object", "4294967295")),
         ({"hide": (8, 8), "unit": 8}, ("unit and hide",)),
         ({"unit": 8, "preset": "paper"}, ("unit", "paper")),
         ({"hide": (8, 8), "preset": "swift"}, ("hide", "swift")),
