@@ -218,7 +218,7 @@ def _carried_out(
     if bar is not None:
         bar.finished(summary)
     if not summary.facts["images"]:
-        _remove_nothing(target)
+        _remove_empty(target)
         _, reason, name = summary.skipped[0]
         raise DippError("src", f"has no picture that can be used: {name} {reason}", "nothing was released")
     # Papers of an earlier release at this path are replaced.
@@ -262,7 +262,7 @@ def _refuse_file_names(dst: Path, *, single: bool) -> None:
         raise DippError("dst", f"must be a new folder of shards, or a name in .dipp, got {dst.name}")
 
 
-def _remove_nothing(dst: Path) -> None:
+def _remove_empty(dst: Path) -> None:
     """Remove a release without pictures, which would look like a real one and block the next run."""
     with contextlib.suppress(OSError):
         if dst.is_file():

@@ -119,7 +119,7 @@ class Pairs(TiltedCode):
         return shared.noise(indices)
 
     def eta(self, moved: Reach) -> float:
-        """Return 2^−63·(1 + e^(2V)), for the rounding of the thresholds."""
+        """Return the nats that the rounding of the thresholds adds to ε, 2^−63·(1 + e^(2V)) for the largest tilt V."""
         _require_tilt(moved.largest, moved.fraction_bits)
         return _priced(moved).eta
 

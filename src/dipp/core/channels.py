@@ -114,7 +114,7 @@ class LocationChannel(Channel):
 
     def sample(self, draws: NDArray[np.uint16]) -> Floats:
         """Return the quantile at (draw + ½)/2^16 for each draw."""
-        table: Floats = self._cells()[draws]
+        table: Floats = self._noise_values()[draws]
         return table
 
     def kl(self, shift: Floats) -> Floats:
@@ -123,24 +123,24 @@ class LocationChannel(Channel):
         The 2^16 noise values z are equally likely without a shift, and in proportion to exp(u(z; μ)) with the shift μ,
         where u is the score. A channel with a closed form overrides this, for speed.
         """
-        return np.vectorize(self._kl_on_cells)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
+        return np.vectorize(self._kl_of_values)(np.asarray(shift, np.float64))  # type: ignore[no-any-return]
 
-    def _kl_on_cells(self, shift: float) -> float:
-        z = self._cells()
+    def _kl_of_values(self, shift: float) -> float:
+        z = self._noise_values()
         score = self.potential(z) - self.potential(z - shift)
         log_q = score - score.max()
         log_q -= np.log(np.exp(log_q).sum())
         return float(np.sum(np.exp(log_q) * (log_q + 16 * math.log(2))) / math.log(2))
 
     @functools.cache  # noqa: B019 - channels are frozen and few
-    def _cells(self) -> Floats:
+    def _noise_values(self) -> Floats:
         return self.quantile((np.arange(1 << 16) + 0.5) / (1 << 16))
 
     def law(self, alpha: Fraction, fraction_bits: int, limit: int) -> IntegerLaw:
         """Return the law Φ(z) − Φ(z − m), where Φ is a table of the potential φ in integers."""
         units_per_nat = float(alpha) * 2.0**fraction_bits / math.log(2)
         return PotentialLaw.tabulate(
-            self._cells(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
+            self._noise_values(), self.potential, units_per_nat, self.unit_slope, limit, self.certified
         )
 
 
@@ -165,7 +165,7 @@ class Laplace(LocationChannel):
         return math.sqrt(2) * np.abs(z)
 
     def kl(self, shift: Floats) -> Floats:
-        """Return (δ − 1 + e^−δ)/ln 2 with δ = √2·|μ| (appendix C of the paper)."""
+        """Return (δ − 1 + e^−δ)/ln 2 with δ = √2·|shift| (appendix C of the paper)."""
         delta = math.sqrt(2) * np.abs(shift)
         return (delta + np.expm1(-delta)) / math.log(2)
 
@@ -201,7 +201,7 @@ class Gaussian(LocationChannel):
         return z * z / 2
 
     def kl(self, shift: Floats) -> Floats:
-        """Return μ²/2 nats, in bits."""
+        """Return shift²/2 nats, in bits."""
         return np.square(shift) / (2 * math.log(2))
 
 
@@ -211,9 +211,9 @@ class Sign(Channel):
 
     Over a cycle of `period` steps every coordinate is touched once and no pixel twice in a step (`masks.TurnMask`).
     With period = C a step touches one of the C channels of each pixel; larger periods touch the share 1/period of the
-    coordinates; and period = 1 is plain ±1 noise on all channels of every pixel. The candidate is selected by the score
-    Σ ±θ_i, θ = √period·μ, which tilts the bits: E z = √period·tanh θ, close to the wanted μ·period on the touched
-    coordinates while θ is small.
+    coordinates; and period = 1 is plain ±1 noise on all channels of every pixel. The score of a candidate is the sum of
+    ±θ over touched coordinates, with its sign and the tilt θ = √period·μ of a shift μ. It tilts the bits: the mean of z
+    is √period·tanh θ, close to the wanted μ·period on the touched coordinates while θ is small.
     """
 
     period: int = 3
@@ -244,7 +244,7 @@ class Sign(Channel):
         return (2.0 * draws.astype(np.float64) - 1.0) * self.slope
 
     def kl(self, shift: Floats) -> Floats:
-        """Return (θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·μ of a touched coordinate."""
+        """Return (θ·tanh θ − ln cosh θ)/ln 2 for the tilt θ = √period·shift of a touched coordinate."""
         theta = np.abs(np.asarray(shift, np.float64)) * self.slope
         small = np.minimum(theta, 1.0)
         log_cosh = np.where(

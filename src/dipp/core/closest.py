@@ -134,7 +134,7 @@ class Weights(Terms):
 
     @property
     def loss(self) -> Loss:
-        """The loss of the worst pair: ε with probability j·a/W, −ε with probability j·b/W, 0 otherwise."""
+        """The law of the loss between the two contents of a unit that are easiest to tell apart."""
         gains, drops = (Fraction(self.differing * weight, self.total) for weight in (self.heavy, self.light))
         return Loss(self.epsilon, gains, drops)
 

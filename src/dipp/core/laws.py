@@ -158,7 +158,7 @@ class PotentialLaw(IntegerLaw):
     @classmethod
     def tabulate(
         cls,
-        cells: NDArray[np.float64],
+        noise: NDArray[np.float64],
         potential: Callable[[NDArray[np.float64]], NDArray[np.float64]],
         units_per_nat: float,
         unit_slope: float,
@@ -171,7 +171,7 @@ class PotentialLaw(IntegerLaw):
         exceed that.
 
         Args:
-            cells: The noise values of the 2^16 draws.
+            noise: The noise values of the 2^16 draws, float64.
             potential: φ, in nats, as a function of noise values.
             units_per_nat: The score of one nat.
             unit_slope: The scale of integer shifts (`Channel.unit_slope`).
@@ -179,7 +179,7 @@ class PotentialLaw(IntegerLaw):
             certified: Whether the channel has a certificate.
         """
         z_scale = units_per_nat * unit_slope
-        values = np.rint(z_scale * cells).astype(np.int32)
+        values = np.rint(z_scale * noise).astype(np.int32)
         reach = int(np.abs(values).max()) + limit + 1
         knot_bits = max(0, math.ceil(math.log2(reach / KNOTS)))
         positions = np.arange((reach >> knot_bits) + 2, dtype=np.float64) * 2.0**knot_bits

@@ -211,7 +211,7 @@ class TurnMask(Mask):
         return self.counts(steps, geometry)
 
     def worst(self, costs: Sequence[float], channels: int) -> float:
-        """Return the sum over all cycles of the largest cost of any class of ranks modulo P."""
+        """Return the sum over all cycles of the largest cost that a pixel of any rank has in the cycle."""
         self.require(channels)
         offsets = [position * (self.cycle // channels) for position in range(channels)]
         dearest = []
