@@ -250,7 +250,7 @@ def _worst(each: Sequence[Facts]) -> Facts:
 
 
 def auditable(name: str, epsilon: float, unit: Unit = PIXEL) -> dict[str, AuditSubject]:
-    """Return the audited subjects of a preset, by the name of the coding.
+    """Return what to audit for a preset: a subject for each coding that its plans may have, by the coding's name.
 
     Args:
         name: Name of the preset.

@@ -276,7 +276,7 @@ class Pictures(Dataset[Item]):
             yield from self.__getitems__(range(low, high))
 
     def _batches(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of numbers that are decoded together."""
+        """Yield the ranges of picture numbers that are decoded together, as first number and number after the last."""
         while start < stop:
             part, row = self._find(start)
             end = min(start + self._batch_size(part.geometry(row)), stop)

@@ -55,7 +55,7 @@ def writing(path: Path, schema: pa.Schema) -> Iterator[Add]:
                 batch.clear()
 
             def add(row: dict[str, Any]) -> None:
-                """Add a row to the waiting ones."""
+                """Add a row to those that wait to be written."""
                 batch.append(row)
                 if len(batch) == ROWS_PER_BATCH:
                     flush()

@@ -60,7 +60,7 @@ def _outline(file: File, values: list[float]) -> Outline:
 
 
 def _is_flagged(values: Sequence[float]) -> bool:
-    """Return whether numbers may be a box and keypoints X Y VISIBILITY, with visibilities 0, 1 and 2."""
+    """Return whether the numbers of a line may be a box and keypoints X Y VISIBILITY, with visibilities 0, 1 and 2."""
     return len(values) % 3 == 1 and all(value in (0, 1, 2) for value in values[6::3])
 
 

@@ -45,7 +45,7 @@ def damaged(why: str) -> DippError:
 
 @dataclass(frozen=True, eq=False)
 class FrameComponent:
-    """A component as the header of the frame describes it."""
+    """A component of a picture, such as luma, as the header of the frame describes it."""
 
     name: int
     """Number by which scans name the component."""
