@@ -90,7 +90,7 @@ def asked(plan: Plan, denoiser: Denoiser, seed: bytes, number: int, turn: int) -
 
 
 def require_words(plan: Plan, denoiser: Denoiser, table: str | None) -> None:
-    """Raise if a plan asks questions by words, and the denoiser has none or others.
+    """Raise if a plan asks questions by words, and the denoiser has no words or other words than the file names.
 
     Args:
         plan: The plan.

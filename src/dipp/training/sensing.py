@@ -75,7 +75,7 @@ def sensing_residuals(denoiser: Denoiser, sizes: Sequence[Pixels], progress: Pro
 
 
 def searched(pixels: Pixels) -> tuple[Floats, Floats]:
-    """Return pads and tilts of the code `Flat` (K, 2), and the share of agreement that each pair reaches (K,)."""
+    """Return pairs of a pad and a tilt of the code `Flat` (K, 2), and what `_realised` measures for each (K,)."""
     searches = [(pad, tilt) for pad in sorted({pad for _, pad in SEARCHES}) for tilt in SEARCHED_TILTS]
     return np.array(searches), np.array([_realised(pixels, pad, tilt) for pad, tilt in searches])
 
