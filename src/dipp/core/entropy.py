@@ -168,7 +168,7 @@ def _emit(out: bytearray, low: int, count: int) -> int:
 
 
 def _finish(out: bytearray, low: int, span: int) -> bytes:
-    """Append the shortest byte string in [low, low + span), and the smallest of that length; return all bytes."""
+    """Append the shortest byte string whose value lies in [low, low + span), the smallest if several do; return all."""
     for count in range(STATE_BYTES + 1):
         shift = STATE_BITS - 8 * count
         value = -(-low >> shift) << shift

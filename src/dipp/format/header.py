@@ -105,7 +105,7 @@ class Header:
 
     @classmethod
     def read(cls, reader: ByteReader) -> Header:
-        """Read a header, and leave the reader at the first byte after it.
+        """Read a header; the reader then stands at the first byte after the header.
 
         Raises:
             DippError: The header is damaged, or its certificate does not follow from its plan.

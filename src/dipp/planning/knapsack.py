@@ -61,7 +61,7 @@ class Search:
         return nodes.tolist(), options.tolist()
 
 
-def _relax(bits: Bits, charges: Integers, best: Bits) -> None:
+def _relax(bits: Bits, costs: Integers, best: Bits) -> None:
     """Fill the table `best` of fewest bits (`Search.best`), which is ∞ at first."""
     (options, nodes, _), units = bits.shape, best.shape[1]
     first = np.full(nodes, units)  # the least cost for which each node is reached
@@ -71,22 +71,22 @@ def _relax(bits: Bits, charges: Integers, best: Bits) -> None:
         for i in range(end - 1):
             for option in range(options):
                 for j in range(max(block, i + 1), end):
-                    cost, charge = bits[option, i, j], charges[option, i, j]
-                    least = first[i] + charge
-                    if cost < np.inf and least < units:
+                    edge_bits, cost = bits[option, i, j], costs[option, i, j]
+                    least = first[i] + cost
+                    if edge_bits < np.inf and least < units:
                         first[j] = min(first[j], least)
-                        source, row = best[i, first[i] : units - charge], best[j, least:]
+                        source, row = best[i, first[i] : units - cost], best[j, least:]
                         for r in range(len(row)):
-                            row[r] = min(row[r], source[r] + cost)
+                            row[r] = min(row[r], source[r] + edge_bits)
 
 
-def _trace(bits: Bits, charges: Integers, best: Bits, final: int, units: int) -> tuple[Integers, Integers]:
+def _trace(bits: Bits, costs: Integers, best: Bits, final: int, units: int) -> tuple[Integers, Integers]:
     path, taken = [final], [0]
     while path[-1]:
         j = path[-1]
         for edge in range(bits.shape[0] * j):
             option, i = edge // j, edge % j
-            remaining = units - charges[option, i, j]
+            remaining = units - costs[option, i, j]
             if remaining >= 0 and best[i, remaining] + bits[option, i, j] == best[j, units]:
                 path.append(i)
                 taken.append(option)

@@ -63,7 +63,7 @@ class Choice(NamedTuple):
 
     @property
     def touches(self) -> int:
-        """Number of times that the worst pixel is touched: ⌈N/g⌉."""
+        """Number of steps that touch the worst pixel: `steps`/`groups`, rounded up."""
         return -(-self.steps // self.groups)
 
 

@@ -284,7 +284,17 @@ def _write(row: Ints, tile: int, sums: Ints, scale: int, total: int) -> None:
 def potential_scores(
     streams: Words, offsets: Longs, shifts: Ints, values: Ints, knots: Ints, knot_bits: int, out: Scores
 ) -> None:
-    """Write the scores Σ (Φ(z) − Φ(z − m)) of a potential law, with Φ looked up as in `PotentialLaw`."""
+    """Write the scores Σ (Φ(z) − Φ(z − m)) of a potential law, with Φ looked up as in `PotentialLaw`.
+
+    Args:
+        streams: A row (key0, key1, nonce, number of the chunk) for each chunk.
+        offsets: Where each chunk begins among the shifts.
+        shifts: The shift m of each coordinate.
+        values: The noise z of each of the 2^16 draws.
+        knots: Φ at the knots.
+        knot_bits: Knots lie 2^knot_bits apart.
+        out: The scores, chunks × candidates.
+    """
     blocks, tiles, width = _tiling(out.shape[1])
     mask = (1 << knot_bits) - 1
     for task in numba.prange(out.shape[0] * tiles):
