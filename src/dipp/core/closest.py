@@ -329,7 +329,7 @@ def _supremum(weights: Weights) -> Decimal:
 
 
 def _bounded(left: Decimal, at_left: Decimal, right: Decimal, at_right: Decimal) -> tuple[Decimal, ...]:
-    """Return an interval of orders for a heap: the negative of its bound, then both ends with their values of g."""
+    """Return an entry of `_supremum`'s heap of intervals: minus the interval's bound, and its ends with values of g."""
     slope = (at_right - at_left) / (right - left)
     offset = max(slope * left - at_left, Decimal(0))
     peak = min(max((offset + (offset * (offset + slope)).sqrt()) / slope, left), right)

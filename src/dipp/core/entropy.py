@@ -135,10 +135,10 @@ def encode(symbols: Iterable[tuple[Model, int]]) -> bytes:
     Args:
         symbols: Pairs of a model and an index.
 
-    `low` and `span` are the interval in units of 2^−128 of the last byte that is out. As 2^120 < span ≤ 2^128, rounding
-    ⌊span/total⌋ down loses less than 2^−55 bit per symbol where total ≤ 2^64, and 2^−12 at worst. An interval of width
-    256^−b holds a multiple of 256^−b, so symbols of 8·b bits take at most b bytes. Zero bytes at the end are left off,
-    so a decoder must know the number of bytes and the number of symbols from elsewhere.
+    The current interval is [low, low + span) in units of 2^−128 of the last written byte. As 2^120 < span ≤ 2^128,
+    rounding span/total down loses less than 2^−55 bit per symbol if total ≤ 2^64, and 2^−12 at worst. An interval of
+    width 256^−b holds a multiple of 256^−b, so symbols of 8·b bits take at most b bytes. Zero bytes at the end are left
+    off, so a decoder must know the number of bytes and the number of symbols from elsewhere.
     """
     low, span, out = 0, 1 << STATE_BITS, bytearray()
     for model, index in symbols:

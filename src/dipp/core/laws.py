@@ -165,7 +165,9 @@ class PotentialLaw(IntegerLaw):
         limit: int,
         certified: bool,
     ) -> PotentialLaw:
-        """Return the law whose Φ is ⌊units_per_nat·φ⌋ at the knots, with z multiplied by units_per_nat·unit_slope.
+        """Return the law of a potential φ and of noise values z, both as integers.
+
+        Φ is ⌊units_per_nat·φ⌋ at the knots, and z is multiplied by units_per_nat·unit_slope.
 
         For a certified channel, a rise or fall from a knot to the next is cut at 2^knot_bits: rounding alone could
         exceed that.
