@@ -46,7 +46,7 @@ LARGE = Sizes(22, 7.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """A candidate for the settings of the preset."""
+    """One combination of channel, sizes and code that is tried for the preset `sharp`."""
 
     channel: Channel
     sizes: Sizes = LARGE

@@ -204,7 +204,10 @@ def surface(results: dict[str, Any], output: Path) -> None:
 
 
 def deviations(results: dict[str, Any], output: Path) -> None:
-    """Draw δ by ε as in the paper (quartiles, median, whiskers at 5 and 95 %), and the ratio of the divergences."""
+    """Draw δ = |μ_q − μ_p|/σ by ε: how far the means of the sender's and the receiver's law of a step lie apart.
+
+    Boxes have quartiles and the median, whiskers 5 and 95 %. Labels have the ratio of the laws' KL divergences.
+    """
     names = {"low": "whislo", "q1": "q1", "median": "med", "q3": "q3", "high": "whishi"}
     boxes = [
         {names[key]: value for key, value in found["quantiles"].items()}

@@ -77,7 +77,7 @@ def ratios(maker: Maker, plan: Plan, pair: tuple[Pixels, Pixels], second: Any, b
 
 
 def measure(maker: Maker, asked: Probes, epsilon: float) -> dict[str, Any]:
-    """Return the results of all probes at one ε."""
+    """Encode pictures at one ε, and return what each attack of `asked` finds out about them, by name."""
     seed = randomness.fresh_seed()
     point = maker.choose(asked.method, Budget.pure(epsilon), asked.bpp)
     pixels, generator = maker.pixels[: asked.images], np.random.default_rng(0)

@@ -155,7 +155,7 @@ class OneBit(Rival):
 
     @property
     def snr(self) -> float:
-        """Return t²/C, because values are ±C/t with probability 1/C."""
+        """Return t²/C with t = tanh(ε/2): a value is ±C/t with probability 1/C, so its mean square is C/t²."""
         return math.tanh(self.epsilon / 2) ** 2 / self.channels
 
     def draw(self, x: Signal, generator: np.random.Generator) -> Signal:

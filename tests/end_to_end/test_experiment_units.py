@@ -61,7 +61,7 @@ def test_every_case_is_released_trained_and_reported(finished: Path) -> None:
             assert certificate.ledger.unit == (Picture() if unit == "picture" else Cells(8))
     assert results["clean"]["each"]
     assert (finished / "report/units.png").read_bytes().startswith(b"\x89PNG")
-    assert "| 8 | 32 |" in (finished / "report/tables.md").read_text()
+    assert "| 8×8 cell | 32 |" in (finished / "report/tables.md").read_text()
 
 
 @pytest.mark.slow

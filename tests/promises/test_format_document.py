@@ -57,7 +57,7 @@ def test_there_is_an_example_of_every_way_to_pack() -> None:
 
 
 def stated(archive: Archive) -> dict[str, str]:
-    """Return what a comment may state of a header, in the words of the document."""
+    """Return the facts of a header that the hex dumps in the document may name in their comments: value by name."""
     public, plan = archive.parameters, archive.parameters.plan
     ((images, height, width),) = archive.runs.tolist()
     listed = {

@@ -111,7 +111,7 @@ class RegionAnswers(Trajectory):
         return self._step(number).grid(self._unit, Geometry.of(self._base.shape))[1]
 
     def _painted(self, number: int) -> Array:
-        """Return the coarse pixels of the painted picture on the grid of a step, (1, C, rows, columns)."""
+        """Return the picture with painted regions, averaged to the coarse pixels of a step, (1, C, rows, columns)."""
         geometry, step = Geometry.of(self._base.shape), self._step(number)
         flat = questions.coarse(self._base.reshape(1, -1), geometry, self._unit, step)
         return self.denoiser.placed(flat.reshape(1, *self._grid(number).shape).transpose(0, 3, 1, 2))

@@ -110,7 +110,11 @@ class Arithmetic:
 
     @functools.cached_property
     def fraction_bits(self) -> int:
-        """The scale S: the smallest that makes `_largest` at least `MIN_LEVEL` or `MIN_CLIP`, if tables allow it."""
+        """The number S of fraction bits: levels and clips are whole multiples of 2^−S.
+
+        It is the smallest for which the clip is at least `MIN_CLIP` (without a clip, the level of white at least
+        `MIN_LEVEL`), and at most what the tables of weights allow.
+        """
         least = MIN_LEVEL if self.clip is None else MIN_CLIP
         wanted = max(0, math.ceil(math.log2(least / self._real_largest)))
         while math.trunc(self._real_largest * 2.0**wanted) < least:

@@ -222,7 +222,7 @@ class Tally:
 
     @property
     def observed(self) -> StepRecord:
-        """The record of the step from which the encoder makes its ledger; without draws, it certifies nothing."""
+        """The record of this step's draws, from which the encoder makes its ledger; empty before the first draw."""
         return StepRecord(self.law, self.law.candidates if self.law else 1, draws=self.draws)
 
 

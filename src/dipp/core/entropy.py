@@ -101,7 +101,15 @@ class ZetaCode:
 
 @functools.lru_cache(maxsize=256)
 def _zeta_table(candidates: int, units: int) -> tuple[list[int], list[int], list[int], int]:
-    """Return three lists and the total: each range's first k, the sum of all weights before it, the weight of its k."""
+    """Return the integer weights of the zeta law, in ranges of k that have one weight, and their total.
+
+    Args:
+        candidates: The largest k.
+        units: The exponent s of the law, in 64ths.
+
+    Returns:
+        For each range its first k, the sum of all weights before it, and the weight of each k in it; then the total.
+    """
     firsts, starts, weights, first, total = [], [], [], 1, 0
     while first <= candidates:
         octave = 1 << (first.bit_length() - 1)

@@ -54,7 +54,7 @@ class Outcomes(ABC):
 
     @abstractmethod
     def share(self, integer: int) -> Share:
-        """Return the share that holds a private integer."""
+        """Return the range of private integers, all of one outcome, in which this integer lies."""
 
     def edge(self, number: int) -> int:
         """Return the first integer of some share except the lowest one; any whole number picks the share."""

@@ -111,7 +111,13 @@ class Graphs:
         """Held while a graph runs: graphs share their memory, so only one may run at a time."""
 
     def __call__(self, x: torch.Tensor, number: float, numbers: Numbers) -> torch.Tensor:
-        """Return the network's output for states at a number (timestep or SNR), by the graph of their padded shape."""
+        """Return the network's output, by replaying the CUDA graph that was captured for the padded shape.
+
+        Args:
+            x: States (N, C, H, W).
+            number: Timestep or SNR of all states.
+            numbers: Precision in which the network computes.
+        """
         # A power of two: few graphs, and less than half of a batch is padding.
         shape = (1 << (len(x) - 1).bit_length(), *x.shape[1:])
         with self.running:

@@ -146,7 +146,7 @@ class WordCohorts:
         return self._pictures(torch.where(signs[:, None, None], scale * chosen, told), content)
 
     def _blocks(self, x: Tensor) -> Tensor:
-        """Return pictures (N, C, H, W) as cohorts × blocks × dimensions of a block."""
+        """Return pictures (N, C, H, W) as (cohorts, blocks, dimensions); a cohort is pictures that are asked alike."""
         rows, columns = (side // BLOCK for side in x.shape[2:])
         folded = x.reshape(len(x), COLOURS, rows, BLOCK, columns, BLOCK).permute(0, 2, 4, 3, 5, 1)
         return folded.reshape(self.cohorts, -1, BLOCK**2 * COLOURS)

@@ -45,7 +45,10 @@ def asked(picture: Any = PICTURE) -> Archive:
 
 
 def best_or_blocks(picture: Any, transcript: Any, sets: bool = True) -> list[tuple[StepLayout, Any]]:
-    """Return the sets T of best candidates, or the blocks, of a picture in each step, with the answers of another."""
+    """Return what a picture scores in each step, if earlier answers are those of `transcript`.
+
+    With `sets`, it is the set of best candidates of each block, otherwise the blocks themselves.
+    """
     found: list[tuple[StepLayout, Any]] = []
     chain = Chain(PLAN, BlurringDenoiser(), SEED, GEOMETRY, base=BASE)
     reader = IndexReader(transcript, PLAN.chunk_counts(GEOMETRY))

@@ -526,7 +526,11 @@ def test_one_forged_step_is_caught() -> None:
 
 @pytest.mark.parametrize(("epsilon", "bpp"), [(4.0, 1.0), (16.0, 4.0)])
 def test_other_clips_cannot_hide_a_lower_tilt(epsilon: float, bpp: float) -> None:
-    """Narrower clips convey nearly as much with less tilt, so all digits are compared, and k must be of the grid."""
+    """A plan that states a lower tilt, and a narrower clip to keep its gain, is refused.
+
+    Narrower clips convey nearly as much with less tilt, so gains are compared in all digits. The ratio k of the clip to
+    the deviation must be one of `CLIPS`.
+    """
     point, table = chosen(epsilon, bpp)
     assert isinstance(point.plan.code, Pairs)
     gains = np.array([step.snr_gain for step in point.plan.steps])
