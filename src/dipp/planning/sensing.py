@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dipp.core.channels import Sign
 from dipp.core.geometry import Geometry
@@ -76,6 +77,10 @@ SEARCHES = ((16, 3.0), (18, 4.0), (18, 6.0), (18, 8.0))
 """Index bits and pads that are tried with codes that search.
 
 Indices of 20 bits would save 2 % of the bits, and take three to four times as many candidates."""
+MOST_DRAWS = 2.0**37
+"""Largest number of draws of all candidates that a plan may search through: about a minute on two cores.
+
+Larger pictures take codes that search nothing, or search less."""
 GENTLER = (2.0, 1.4)
 """Smaller tilts, in nats, that are tried too with codes that search if the budget allows a larger one.
 
@@ -106,6 +111,8 @@ class Options(NamedTuple):
     """PSNR of the expected picture of each choice, in dB."""
     work: Floats
     """Work of the network calls of each choice, in calls at the resolution of the picture."""
+    quick: NDArray[np.bool_]
+    """Whether each choice searches through at most `MOST_DRAWS` draws; true for all if none does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +189,15 @@ class SensingPlanner:
         if not choices:
             raise DippError("budget", f"{budget} is too small for any step", f"{self._enough(budget)} is enough")
         followed = self._follow(choices, tilts)
-        return Options(
-            budget, choices, tilts, followed, self.residuals.psnr(followed.snr), self._work(choices, followed)
-        )
+        work, quick = self._work(choices, followed), self._draws(choices, followed) <= MOST_DRAWS
+        quick |= not quick.any()
+        return Options(budget, choices, tilts, followed, self.residuals.psnr(followed.snr), work, quick)
+
+    def _draws(self, choices: Sequence[Choice], followed: SteppedChoices) -> Floats:
+        """Return the number of draws that each choice searches through: candidates times touched coordinates."""
+        touched = np.array([self.geometry.pixels / choice.groups if choice.code.searches else 0 for choice in choices])
+        draws: Floats = touched * np.exp2(followed.index_bits).sum(axis=1)
+        return draws
 
     def _frontier(self, options: Options) -> tuple[Point, ...]:
         points, quality = list[Point](), options.quality
@@ -192,6 +205,7 @@ class SensingPlanner:
         quick = (options.work * self.geometry.pixels <= levels.WORK) | (steps <= levels.FEW)
         if not self.coarse or self.calls * self.geometry.pixels <= levels.WORK:
             quick[:] = True
+        quick &= options.quick
         for i in np.lexsort((-quality, options.followed.bits)):
             if quick[i] and not (points and quality[i] <= points[-1].psnr + LEAST_GAIN):
                 points += self._points(options, int(i))
@@ -201,7 +215,7 @@ class SensingPlanner:
         """Return the point of the least work within a rate whose expected picture is at most `GIVEN_UP` dB worse."""
         good = options.quality >= best.psnr - GIVEN_UP
         good &= options.followed.bits <= bpp * (1 + RATE_SLACK) * self.geometry.pixels
-        good &= options.work < best.plan.work
+        good &= (options.work < best.plan.work) & options.quick
         for i in np.lexsort((-options.quality, options.work)):
             if good[i] and (points := self._points(options, int(i))):
                 return points[0]

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from dipp.codec.codec import Codec
 from dipp.codec.decoding import Decoding
+from dipp.codec.options import planned
 from dipp.codes import Flat, Pairs, StepLimited
 from dipp.core.geometry import Geometry
 from dipp.core.plan import Plan
@@ -33,7 +34,7 @@ from dipp.planning import verification
 from dipp.planning.planner import NEAR_TIE, Point, short_floats
 from dipp.planning.presets import DEFAULT_BPP, SensingPreset, preset
 from dipp.planning.residuals import NAMES, Residuals
-from dipp.planning.sensing import CLIPS, LEAST_GAIN, RATE_SLACK, WORTH_SAYING, SensingPlanner
+from dipp.planning.sensing import CLIPS, LEAST_GAIN, MOST_DRAWS, RATE_SLACK, WORTH_SAYING, SensingPlanner
 from dipp.planning.sensing_choices import SENSING_CODES
 from dipp.planning.table import ErrorTable
 from dipp.planning.tilts import divergence, largest_tilt
@@ -522,6 +523,18 @@ def test_one_forged_step_is_caught() -> None:
     plan = Plan(point.plan.coding, steps, point.plan.separate)
     with refused("plan", "different", kind=InconsistentError):
         check_gains(release(plan, table=table.digest), table)
+
+
+@pytest.mark.parametrize("epsilon", [4.0, 16.0, 64.0])
+@pytest.mark.parametrize("size", [(32, 32), (512, 768), (3000, 4000)])
+def test_a_plan_never_searches_for_more_than_minutes(epsilon: float, size: tuple[int, int]) -> None:
+    point = planned(device="cpu", epsilon=epsilon, size=size).point
+    plan, geometry = point.plan, Geometry(*size, 3)
+    if plan.code.searches:
+        touched = len(plan.mask.touched(bytes(16), 0, geometry))
+        assert sum(touched * 2**step.index_bits for step in plan.steps) <= 1.1 * MOST_DRAWS
+    else:
+        assert size != (32, 32) or epsilon < 16  # small pictures have the time to search
 
 
 @pytest.mark.parametrize(("epsilon", "bpp"), [(4.0, 1.0), (16.0, 4.0)])
