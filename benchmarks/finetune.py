@@ -313,7 +313,7 @@ class Trainer:
         return Group(setting, 0, pictures, self.asker.first(setting, pictures))
 
     def next(self, group: Group, x_hat: Tensor) -> Group:
-        """Return the group after the question that follows its predictions; a new group if there is none."""
+        """Return the group after the question that follows its predictions; a new group after the last one."""
         number = group.number + 1
         if number >= len(group.setting.shape):
             return self.fresh()

@@ -2,7 +2,7 @@
 
     python benchmarks/surface_plot.py --out docs/surface.svg
 
-Nothing is encoded: the expectations follow from the denoiser's public residuals, as those of `dipp schedule` do.
+Nothing is encoded: the expectations follow from the denoiser's public residuals, as those of `dipp plan` do.
 """
 
 from __future__ import annotations

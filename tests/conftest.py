@@ -26,7 +26,7 @@ settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need a CUDA device if there is none."""
+    """Skip tests that need a CUDA device on machines without one."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked:
         import torch

@@ -105,7 +105,7 @@ def left(odometer: Odometer, mark: bytes, now: Mask | None = None) -> Remainder 
     Args:
         odometer: The odometer.
         mark: The mark by which the odometer knows the picture.
-        now: Mask (H, W) of the pixels that a new redaction hides, which is not charged yet; None if there is none.
+        now: Mask (H, W) of the pixels that a new redaction hides, not charged yet; None without a new redaction.
     """
     rows = odometer.hidden(mark)
     if not rows:

@@ -22,7 +22,7 @@ class Raster:
     orientation: int = 1
     """EXIF orientation, 1 to 8."""
     profile: bytes = b""
-    """ICC profile; empty if there is none."""
+    """ICC profile; empty if the picture has no profile."""
     others: bool = False
     """Whether the file holds further pictures, which were not read."""
     palette: bool = False

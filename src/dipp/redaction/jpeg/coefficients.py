@@ -54,7 +54,7 @@ class Jpeg:
     orientation: int = 1
     """EXIF orientation, 1 to 8."""
     profile: bytes = b""
-    """ICC profile; empty if there is none."""
+    """ICC profile; empty if the picture has no profile."""
 
     @property
     def mcu(self) -> tuple[int, int]:

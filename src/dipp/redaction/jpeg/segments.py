@@ -96,7 +96,7 @@ class Segments:
     jfif: bool = False
     """Whether there is a JFIF segment."""
     adobe: int | None = None
-    """Colour transform in the Adobe segment; None if there is none."""
+    """Colour transform in the Adobe segment; None without such a segment."""
     orientation: int = 1
     """EXIF orientation, 1 to 8."""
     profile: dict[int, bytes] = field(default_factory=dict)
